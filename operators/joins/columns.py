@@ -1,4 +1,4 @@
-"""What joins of columns have in common: how rows are read, kept and put beside each other."""
+"""The common part of joins of columns: how rows are read, kept and paired."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class JoinColumns:
         return KeyedState.later(pairs, columns=self.schemas)
 
     def restore(self, pairs: Iterable[tuple[Any, Any]]) -> None:
-        """Go on; all tasks had come to one watermark."""
+        """Restore the state; all tasks had the same watermark."""
         found: tuple[list[Any], list[Any]] = ([], [])
         for _, (watermark, *of_sides) in pairs:
             if watermark is not None:
@@ -219,7 +219,7 @@ class JoinColumns:
         return _named([*rows.columns, *nothing], rows.schema.names, names)
 
     def _without_partners(self, side: int, chunks: Iterable[Chunk]) -> Iterator[pa.RecordBatch]:
-        """Those rows that have had none, where they come all the same."""
+        """The rows without a partner, if the join gives them, too."""
         if self._outer[side]:
             for each in chunks:
                 if not each.has_joined.all():

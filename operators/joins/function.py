@@ -96,7 +96,7 @@ class Join(BatchOperator):
 
     @property
     def meaning(self) -> dict[str, Any]:
-        """What else must be the same for the state to be usable."""
+        """Further settings that must be the same for the state to be usable."""
         return {}
 
     def open(self, context: TaskContext) -> BatchFunction:

@@ -70,10 +70,10 @@ def _signed(duration: timedelta) -> str:
 class Intervals:
     """The records of one task that partners may still come for; see `JoinState`.
 
-    A record is late at the watermark or behind it: partners of it may be gone. One is kept until
-    the watermark, which is that of both inputs, has come to the last time that a partner can have.
-    A heap says when there is something to drop for a key; growing touches it only where a record
-    comes that is earlier than all that are kept of its key.
+    A record with a time at the watermark or before it is late: its partners may be gone. A record
+    is kept until the watermark of both inputs reaches the last possible time of a partner. A heap
+    says when a record of a key can be dropped; it changes only if a record is earlier than all
+    others of its key.
     """
 
     def __init__(self, operator: IntervalJoin, context: TaskContext) -> None:
@@ -135,7 +135,7 @@ class Intervals:
         return pairs
 
     def close(self, watermark: float) -> Iterator[Pair]:
-        """Those records that have had no partner and get none any more."""
+        """The records that had no partner and can get none."""
         self._watermark = watermark = max(self._watermark, watermark)
         heap = self._heap
         while heap and heap[0][0] <= watermark:
@@ -155,7 +155,7 @@ class Intervals:
         return KeyedState.of(kept(), pickle=pickle)
 
     def restore(self, pairs: Iterable[tuple[Any, Any]]) -> None:
-        """Go on; all tasks had come to one watermark."""
+        """Restore the state; all tasks had the same watermark."""
         for found, (watermark, *of_sides) in pairs:
             if watermark is not None:
                 self._watermark = max(self._watermark, watermark)

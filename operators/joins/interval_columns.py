@@ -45,7 +45,7 @@ class IntervalColumns(JoinColumns):
         return [*found, *self._drop(side)]
 
     def close(self, watermark: float) -> Iterator[pa.RecordBatch]:
-        """Those rows that have had no partner and get none any more."""
+        """The rows that had no partner and can get none."""
         self._watermark = max(self._watermark, watermark)
         for side in (0, 1):
             yield from self._drop(side)

@@ -1,4 +1,4 @@
-"""What all joins of keyed streams share: two inputs, how they are joined, what is made of pairs."""
+"""The common part of joins of keyed streams: two inputs, the kind of join, results of pairs."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -62,12 +62,12 @@ class Joining:
 
     @property
     def meaning(self) -> dict[str, Any]:
-        """What has to be the same for what is kept of both, for `Properties.meaning`."""
+        """The settings that state depends on, for `Properties.meaning`."""
         sides = zip(("left", "right"), self.inputs, strict=True)
         return {"how": self.how, **{name: each.meaning for name, each in sides}}
 
     def made(self, pairs: list[tuple[Any, Any]], failing: Failing) -> list[Any]:
-        """What is made of partners."""
+        """The results from partners."""
         function = self.function
         if function is None:
             return pairs

@@ -55,7 +55,7 @@ class Versions:
         self._numbers = count()
 
     def add(self, side: int, batch: list[Any]) -> list[Pair]:
-        """Take records or versions in; they make nothing until the watermark has come to them."""
+        """Take records or versions; they give no result until the watermark reaches them."""
         for time, key, record in self._inputs[side].rows(batch, self._failing):
             if not side and time <= self._watermark:
                 self.late.append(record)
@@ -70,7 +70,7 @@ class Versions:
         return []
 
     def close(self, watermark: float) -> Iterator[Pair]:
-        """The records that the watermark has come to, with their versions."""
+        """The records that the watermark has reached, with their versions."""
         self._watermark = watermark = max(self._watermark, watermark)
         heap = self._heap
         while heap and heap[0][0] <= watermark:
@@ -93,7 +93,7 @@ class Versions:
         return KeyedState.of(kept, pickle=pickle)
 
     def restore(self, pairs: Iterable[tuple[Any, Any]]) -> None:
-        """Go on; all tasks had come to one watermark."""
+        """Restore the state; all tasks had the same watermark."""
         for key, (watermark, *of_sides) in pairs:
             if watermark is not None:
                 self._watermark = max(self._watermark, watermark)
@@ -133,7 +133,7 @@ class Versions:
         self.kept -= behind
 
     def _drop_old(self, of: "_OfKey") -> None:
-        """Let go of versions in front of the newest that the watermark has come to."""
+        """Drop versions before the newest one that the watermark has reached."""
         times, versions = of.versions
         old = bisect_right(times, self._watermark) - 1
         if old > 0:

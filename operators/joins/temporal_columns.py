@@ -25,7 +25,7 @@ class VersionColumns(JoinColumns):
         self._most_versions = _FEW
 
     def add(self, side: int, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
-        """Take rows or versions in; they make nothing until the watermark has come to them."""
+        """Take rows or versions; they give no result until the watermark reaches them."""
         chunk = self._chunk(side, batch)
         if not side:
             chunk = self._take_late(chunk, chunk.before(self._watermark, inclusive=True))
@@ -33,7 +33,7 @@ class VersionColumns(JoinColumns):
         return []
 
     def close(self, watermark: float) -> Iterator[pa.RecordBatch]:
-        """The rows that the watermark has come to, with their versions."""
+        """The rows that the watermark has reached, with their versions."""
         self._watermark = max(self._watermark, watermark)
         waiting, versions = self._sides
         if due := waiting.take_until(self._watermark):
@@ -74,7 +74,7 @@ class VersionColumns(JoinColumns):
 
 
 def _without_old(chunk: Chunk, watermark: float) -> Chunk:
-    """Versions without those in front of the newest that the watermark has come to."""
+    """Versions without those before the newest one that the watermark has reached."""
     order = np.argsort(chunk.keys, kind="stable")
     keys, times = chunk.keys[order], chunk.times[order]
     is_old = np.zeros(len(order), np.bool_)

@@ -58,8 +58,8 @@ class WindowJoin(Join):
 class Joined:
     """The windows of one task; see `JoinState`.
 
-    They are windows as any others, of records of both sides: what those of a key have come to is a
-    list of the left ones and a list of the right ones.
+    They are ordinary windows over the records of both sides: the value of a key is a list of the
+    left records and a list of the right ones.
     """
 
     def __init__(self, operator: WindowJoin, context: TaskContext) -> None:

@@ -2,11 +2,11 @@
 
 Two jobs that write files of the same names into one place would replace each other's. In a folder,
 writers hold a lock: a job that meets another is refused, and files without a lock belong to nobody.
-In S3 nobody knows which jobs live, and a killed job must not block others. So a job that meets
-another takes the place over: it marks the claims of the other, whose tasks look at theirs before
-they make anything final. So does the next driver of a job, wherever its files are. Each writes its
-claims before it looks for others, so that of two that begin at one moment one sees the other; which
-of them goes on, both know from what the claims say.
+In S3 a job cannot know which jobs live, and a killed job must not block others. So a job that meets
+another takes over the place: it marks the claims of the other, whose tasks check theirs before they
+make anything final. The next driver of a job does the same, wherever its files are. Each job writes
+its claims before it looks for others, so that of two that begin at the same moment at least one
+sees the other. Both know from the contents of the claims which of them goes on.
 
 A marked job finds there who marked it, and removes its claims. If it was killed, the next job
 removes them.

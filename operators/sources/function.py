@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class At:
-    """What a source function gives next, and the position from which it would go on behind it."""
+    """The next records of a source function, and the position after them."""
 
     position: Any
     """Numbers and texts, in tuples; not None."""

@@ -101,10 +101,10 @@ class TextFiles(SourceOperator[str]):
 
 
 class _Lines(SplitReader):
-    """What one share has of the files.
+    """The ranges of one share.
 
-    Where nobody looks at event time, its ranges are one split, which is read one behind the other;
-    else each is one, named by itself and the time over.
+    Without event time, its ranges are one split, and are read one after the other; else each range
+    is a split, named by the range and the number of the pass.
     """
 
     def __init__(self, source: TextFiles, files: tuple[Piece, ...], context: TaskContext) -> None:
