@@ -23,7 +23,7 @@ from operators.aggregates import (
     check_aggregations,
     check_emit,
 )
-from operators.keys import Key
+from operators.keys import Key, check_item
 from operators.stream import Stream, check_on_error, then
 
 K = TypeVar("K")
@@ -53,7 +53,7 @@ class KeyedAggregates(Generic[K]):
         Decimals, Fractions, complex numbers and timedeltas add up as in Python; of NumPy's numbers
         it is the sum of Python's.
         """
-        return self._aggregate("sum", Sum(item), emit, on_error)
+        return self._aggregate("sum", Sum(_checked("sum", item)), emit, on_error)
 
     def min(
         self,
@@ -67,7 +67,7 @@ class KeyedAggregates(Generic[K]):
         Which of NaN and a number it is depends on the order in which they come: neither is less
         than the other, so that NaN stays where it comes first, and is passed over elsewhere.
         """
-        return self._aggregate("min", Min(item), emit, on_error)
+        return self._aggregate("min", Min(_checked("min", item)), emit, on_error)
 
     def max(
         self,
@@ -77,7 +77,7 @@ class KeyedAggregates(Generic[K]):
         on_error: OnError = "fail",
     ) -> Stream[tuple[K, Any]]:
         """The greatest of an item of the records, or of the records themselves; NaN as in `min`."""
-        return self._aggregate("max", Max(item), emit, on_error)
+        return self._aggregate("max", Max(_checked("max", item)), emit, on_error)
 
     def mean(
         self,
@@ -91,7 +91,7 @@ class KeyedAggregates(Generic[K]):
         It is the sum divided by the count: a float, or what Python gives of Decimals, Fractions,
         complex numbers and timedeltas.
         """
-        return self._aggregate("mean", Mean(item), emit, on_error)
+        return self._aggregate("mean", Mean(_checked("mean", item)), emit, on_error)
 
     def first(
         self,
@@ -101,7 +101,7 @@ class KeyedAggregates(Generic[K]):
         on_error: OnError = "fail",
     ) -> Stream[tuple[K, Any]]:
         """The first that each key had of an item of the records, or of the records themselves."""
-        return self._aggregate("first", First(item), emit, on_error)
+        return self._aggregate("first", First(_checked("first", item)), emit, on_error)
 
     def last(
         self,
@@ -120,7 +120,7 @@ class KeyedAggregates(Generic[K]):
         >>> engine.testing.run(prices.last(1, emit="final").sink(Collect()))["collect"]
         [('tea', 3), ('cup', 5)]
         """
-        return self._aggregate("last", Last(item), emit, on_error)
+        return self._aggregate("last", Last(_checked("last", item)), emit, on_error)
 
     def count_distinct(
         self,
@@ -139,7 +139,9 @@ class KeyedAggregates(Generic[K]):
         >>> engine.testing.run(pages.count_distinct(1, emit="final").sink(Collect()))["collect"]
         [('ann', 2)]
         """
-        return self._aggregate("count_distinct", CountDistinct(item), emit, on_error)
+        return self._aggregate(
+            "count_distinct", CountDistinct(_checked("count_distinct", item)), emit, on_error
+        )
 
     def top(
         self,
@@ -161,7 +163,7 @@ class KeyedAggregates(Generic[K]):
         >>> engine.testing.run(pages.top(1, 2, emit="final").sink(Collect()))["collect"]
         [('ann', [('b', 3), ('a', 2)])]
         """
-        return self._aggregate("top", Top(item, most), emit, on_error)
+        return self._aggregate("top", Top(_checked("top", item), most), emit, on_error)
 
     def aggregate(
         self, *, emit: Emit = "updates", on_error: OnError = "fail", **aggregations: Aggregation
@@ -198,3 +200,9 @@ class KeyedAggregates(Generic[K]):
         check_on_error(name, on_error)
         operator = NativeAggregate.of(aggregation, self._key, emit, on_error, paired=self._paired)
         return then(self._inputs, operator, name)
+
+
+def _checked(method: str, item: int | str | None) -> int | str | None:
+    if item is not None:
+        check_item(method, item)
+    return item

@@ -1,6 +1,6 @@
 """Where the key of a record is, and the operators that look for it before records are divided."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, TypeAlias
@@ -114,12 +114,6 @@ def key_finder(key: Key) -> Callable[[Any], Any]:
         find: Callable[[Any], Any] = Finder(key).find
         return find
     return itemgetter(*items)
-
-
-def with_keys(key: Key) -> Callable[[Iterator[Any]], Iterator[tuple[Any, Any]]]:
-    """The function that gives records behind their keys."""
-    find = key_finder(key)
-    return lambda records: ((find(record), record) for record in records)
 
 
 def check_key(keys: Sequence[object]) -> Key | Callable[[Any], Any]:

@@ -16,13 +16,13 @@ from engine.record import dict_key
 from engine.state import KeyedState
 from operators.aggregates import Emit, emit_meaning
 from operators.elementwise import check_function
-from operators.keys import NONE, Key, found_again, key_finder, key_meaning, with_keys
+from operators.keys import NONE, Key, found_again, key_finder, key_meaning
 
 Combine: TypeAlias = Callable[[Any, Any], Any]
 State: TypeAlias = dict[Any, Any]
 Loop: TypeAlias = Callable[[list[Any]], list[Any]]
-Pairs: TypeAlias = Callable[[Iterator[Any]], Iterable[tuple[Any, Any]]]
-"""Gives the records of a batch behind their keys."""
+Pairs: TypeAlias = Callable[[list[Any], Iterator[Any]], Iterable[tuple[Any, Any]]]
+"""Gives the records of a batch behind their keys, as its iterator goes on."""
 
 
 @dataclass(frozen=True)
@@ -61,17 +61,11 @@ class Reduce(BatchOperator):
         return (_Reduce if self.emit == "updates" else _Final)(loop, state, context)
 
     def _loop(self, state: State, context: TaskContext) -> Loop:
-        function, key, failing = self.function, self.key, context.failing
-        if context.rescue is not None:
-            pairs = iter if self.paired else with_keys(key)
-            return _reduce_rescued(pairs, function, state, context.rescue, failing)
-        if self.paired:
-            return _reduce_pairs(function, state, failing)
-        if key is None:
-            return _reduce_records(function, state, failing)
-        if isinstance(key, tuple):
-            return _reduce_by_items(function, key_finder(key), state, failing)
-        return _reduce_by_item(function, key, state, failing)
+        function, key, rescue, failing = self.function, self.key, context.rescue, context.failing
+        if rescue is None and not self.paired and isinstance(key, int | str):
+            return _reduce_by_item(function, key, state, failing)
+        pairs = _as_they_come if self.paired else _with_keys(key)
+        return _reduce_pairs(pairs, function, state, rescue, failing)
 
 
 class _Reduce(BatchFunction):
@@ -140,93 +134,17 @@ def _reduce_by_item(function: Combine, item: Any, state: State, failing: Failing
     return reduce
 
 
-def _reduce_by_items(
-    function: Combine, find: Callable[[Any], Any], state: State, failing: Failing
+def _reduce_pairs(
+    pairs: Pairs, function: Combine, state: State, rescue: Rescue | None, failing: Failing
 ) -> Loop:
-    def reduce(batch: list[Any]) -> list[Any]:
-        values, combine = state, function
-        out: list[Any] = []
-        try:
-            for record in batch:
-                key = find(record)
-                try:
-                    value = values[key]
-                except (KeyError, TypeError):
-                    key, value = found_again(key, values)
-                    if value is NONE:
-                        values[key] = record
-                        out.append(record)
-                        continue
-                values[key] = value = combine(value, record)
-                out.append(value)
-        except BaseException:
-            failing.on(record)
-            raise
-        return out
-
-    return reduce
-
-
-def _reduce_records(function: Combine, state: State, failing: Failing) -> Loop:
-    def reduce(batch: list[Any]) -> list[Any]:
-        values, combine = state, function
-        out: list[Any] = []
-        try:
-            for record in batch:
-                key = record
-                try:
-                    value = values[key]
-                except (KeyError, TypeError):
-                    key, value = found_again(key, values)
-                    if value is NONE:
-                        values[key] = record
-                        out.append(record)
-                        continue
-                values[key] = value = combine(value, record)
-                out.append(value)
-        except BaseException:
-            failing.on(record)
-            raise
-        return out
-
-    return reduce
-
-
-def _reduce_pairs(function: Combine, state: State, failing: Failing) -> Loop:
-    def reduce(batch: list[Any]) -> list[Any]:
-        values, combine = state, function
-        out: list[Any] = []
-        try:
-            for key, record in batch:
-                try:
-                    value = values[key]
-                except (KeyError, TypeError):
-                    key, value = found_again(key, values)
-                    if value is NONE:
-                        values[key] = record
-                        out.append(record)
-                        continue
-                values[key] = value = combine(value, record)
-                out.append(value)
-        except BaseException:
-            failing.on(record)
-            raise
-        return out
-
-    return reduce
-
-
-def _reduce_rescued(
-    pairs: Pairs, function: Combine, state: State, rescue: Rescue, failing: Failing
-) -> Loop:
-    """As the others, but that a record which the function fails on leaves its key as it was."""
+    """A record that the function fails on leaves its key as it was, where `rescue` takes it."""
 
     def reduce(batch: list[Any]) -> list[Any]:
         values, combine = state, function
         out: list[Any] = []
         records = iter(batch)
         try:
-            for key, record in pairs(records):
+            for key, record in pairs(batch, records):
                 try:
                     value = values[key]
                 except (KeyError, TypeError):
@@ -237,8 +155,10 @@ def _reduce_rescued(
                         continue
                 try:
                     values[key] = value = combine(value, record)
-                except BaseException as error:  # noqa: BLE001 - `rescue` raises what is not its
-                    rescue(record, error)
+                except BaseException as error:
+                    if rescue is None:
+                        raise
+                    rescue(record, error)  # which raises what is not its own
                 else:
                     out.append(value)
         except BaseException:
@@ -247,3 +167,15 @@ def _reduce_rescued(
         return out
 
     return reduce
+
+
+def _as_they_come(_batch: list[Any], records: Iterator[Any]) -> Iterator[Any]:
+    """Of records that came behind their keys."""
+    return records
+
+
+def _with_keys(key: Key) -> Pairs:
+    if key is None:
+        return lambda batch, records: zip(records, batch, strict=True)
+    find = key_finder(key)
+    return lambda batch, records: zip(map(find, records), batch, strict=True)
