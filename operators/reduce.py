@@ -157,6 +157,7 @@ def _reduce_pairs(
                     values[key] = value = combine(value, record)
                 except BaseException as error:
                     if rescue is None:
+                        failing.on(record)
                         raise
                     rescue(record, error)  # which raises what is not its own
                 else:
