@@ -51,6 +51,8 @@ class Moves:
     def note(self, leaving: Sequence[Leaving], now: float) -> None:
         """Take all nodes that are about to go; each call has their remaining tasks."""
         self._leaving = tuple(each for each in leaving if each.tasks or each.has_driver)
+        drain = {each.node for each in leaving}
+        self._known = {fact for fact in self._known if fact[0] in drain}  # it may come back
         for each in self._leaving:
             fact = each.node, each.has_room
             if fact not in self._known:

@@ -126,6 +126,23 @@ def test_tasks_move_behind_a_checkpoint_that_is_made_at_once() -> None:
     assert len(job.warned()) == 1
 
 
+def test_a_host_that_has_come_back_and_drains_again_is_told_again() -> None:
+    job = Job()
+    for _ in range(2):
+        job.nodes |= {0: "a", 2: "a"}
+        job.drain(30.0, "a")
+        job.written()
+        assert replaced(job.stored()) == [0, 2]
+        job.drain(29.0, "a")
+        job.start()
+        job.drain(28.0)
+        job.written()
+        job.stored()
+        job.committed()
+    line = "host a goes in 30 s: 2 tasks on it move to other hosts, behind a checkpoint"
+    assert job.warned() == [line, line]
+
+
 def test_a_checkpoint_that_is_under_way_will_do() -> None:
     job = Job()
     assert begun(job.handle(Wanted("kept"))) == {1}
