@@ -351,6 +351,7 @@ _HINTS = {
     "NoSuchKey": "check the key and the prefix of the URL; keys are case-sensitive",
     "NotFound": "check bucket, key and endpoint",
     "NoCredentials": f"set {_KEYS}; `oka s3 serve` prints the ones that it takes",
+    "CredentialProcess": "run the command of the profile alone, in this environment",
     "Changed": "write new versions under new keys, or read again",
     "InsufficientStorage": "the disk of the server is full, or its quota is used up",
     "Unreachable": "does the endpoint run and is it right? See AWS_ENDPOINT_URL_S3 and "

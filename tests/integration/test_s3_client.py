@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import http.server
+import json
 import os
 import pickle
 import signal
@@ -269,12 +270,94 @@ def test_profiles(server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert S3.open("s3://models").get("key") == b"x"
     for profile, words in (
         ("nobody", "does not exist"),
-        ("single", "uses sso_session, which is not supported"),
+        (
+            "single",
+            "uses sso_session, which is not supported: in another profile, `credential_process",
+        ),
         ("loop", "is its own source"),
     ):
         monkeypatch.setenv("AWS_PROFILE", profile)
         with failing("Profile", words):
             S3.open("s3://models", endpoint=server.endpoint)
+
+
+def printing(tmp_path: Path, text: str, then: str = "exit 0") -> Path:
+    """A program for `credential_process`, whose runs are lines of the file `runs`."""
+    program = tmp_path / "print-keys"
+    program.write_text(f"#!/bin/sh\necho run >> {tmp_path}/runs\ncat <<'E'\n{text}\nE\n{then}\n")
+    program.chmod(0o755)
+    config = tmp_path / "home/.aws/config"
+    config.write_text(
+        f"[default]\ncredential_process = {program} --for oka\n"
+        f"[profile role]\nrole_arn = {ROLE}\nsource_profile = default\n"
+    )
+    return tmp_path / "runs"
+
+
+def printed(**more: Any) -> str:
+    keys = {"AccessKeyId": ACCESS_KEY, "SecretAccessKey": SECRET_KEY}
+    return json.dumps({"Version": 1, **keys, **more})
+
+
+@pytest.mark.parametrize(
+    ("expires", "runs"), [(None, 1), ("2999-01-01T00:00:00+02:00", 1), ("2000-01-01T00:00:00Z", 2)]
+)
+def test_credentials_that_a_process_prints(
+    server: S3Server, tmp_path: Path, expires: str | None, runs: int
+) -> None:
+    ran = printing(tmp_path, printed(Expiration=expires))
+    s3 = S3.open("s3://models", endpoint=server.endpoint)
+    assert not ran.exists()
+    for _ in range(2):
+        assert s3.list() == []
+    assert ran.read_text() == "run\n" * runs
+
+
+def test_a_role_by_credentials_of_a_process(
+    server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    printing(tmp_path, printed())
+    monkeypatch.setenv("AWS_PROFILE", "role")
+    assert S3.open("s3://models", endpoint=server.endpoint).list() == []
+
+
+@pytest.mark.parametrize(
+    ("text", "then", "problem"),
+    [
+        (printed(), "exit 3", "ended with exit status: 3"),
+        (SECRET_KEY, "exit 0", "printed no JSON"),
+        (json.dumps([SECRET_KEY]), "exit 0", "printed no credentials of version 1"),
+        (printed(Version=2), "exit 0", "printed no credentials of version 1"),
+        (printed(SecretAccessKey=5), "exit 0", "printed no SecretAccessKey"),
+        (printed(Expiration=SECRET_KEY), "exit 0", "printed an Expiration that is no time"),
+    ],
+)
+def test_a_process_that_prints_none(
+    server: S3Server, tmp_path: Path, text: str, then: str, problem: str
+) -> None:
+    printing(tmp_path, text, then)
+    words = f'the credential_process of the profile "default" {problem}'
+    with failing("CredentialProcess", words, "hint:"):
+        S3.open("s3://models", endpoint=server.endpoint).list()
+
+
+def test_a_process_ends_with_the_call_that_waits_for_it(server: S3Server, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    printing(tmp_path, "", f"sleep 1000 > {pipe}\ntrue")
+
+    def interrupt() -> None:
+        with pipe.open("rb") as alive:
+            os.kill(os.getpid(), signal.SIGINT)
+            ended.append(alive.read())  # comes to its end with the last that has it open
+
+    ended: list[bytes] = []
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        S3.open("s3://models", endpoint=server.endpoint).list()
+    thread.join(30)
+    assert ended == [b""]
 
 
 def test_the_environment_names_the_endpoint(

@@ -5,6 +5,8 @@
 //! [`Doorbell`], one for all its rings, and whoever has something for it rings. The memory is a
 //! sealed memfd: it has no name, cannot shrink under a reader, and goes with the last process that
 //! maps it, however that process ends.
+//! Ours, as `rtrb` 0.4 joins threads of one process alone, and takes 8.8 ns for 32 bytes where this takes 7.3, and 101 ns for
+//! 4 KiB where this takes 59 (written and read by one thread, CPU time, 2026-11-26).
 //!
 //! The algorithm ([`Ring`], [`Doorbell`]) is apart from the memory that it works on ([`Storage`],
 //! [`Bell`]), so that `loom` can check it under every interleaving (`make loom`).
