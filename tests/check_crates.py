@@ -1,6 +1,6 @@
 """Holds the direction of the crates, and that rust/checked.toml knows all of them.
 
-native -> blob, http, s3, transport, columnar -> compute -> protocol, window, ring -> ipc.
+native -> codec, blob, http, s3, transport, columnar -> compute -> protocol, window, ring -> ipc.
 """
 
 import json
@@ -26,12 +26,14 @@ ALLOWED = {
         "oka-window",
     },
     "oka-columnar": {"oka-protocol", "oka-compute", "oka-window"},
+    "oka-codec": {"oka-compute", "oka-protocol"},
     "oka-http": {"oka-ipc"},
     "oka-s3": set(),
     "oka-nexmark": set(),
     "oka-load": set(),
     "oka-native": {
         "oka-protocol",
+        "oka-codec",
         "oka-columnar",
         "oka-compute",
         "oka-transport",

@@ -1,13 +1,13 @@
 //! Aggregates per key over encoded batches.
 
 use crate::batch::{Batch, Content};
-use crate::decode::Decoder;
+use crate::calls::{AggregateCall, CallTuple, PathStep, key_path, over_columns, path};
 use crate::error::alone;
 use crate::refused::{mixed, raise, raise_columns};
 use crate::results::{Shown, exported, value};
 use crate::snapshots::Snapshots;
 use crate::state::KeyedEntries;
-use crate::wanted::{PathStep, Said, Wanted, key_path, over_columns, path};
+use oka_codec::Decoder;
 use oka_columnar::{AggregateError, Columns};
 use oka_compute::{Aggregation, Path, Problem, Reader, Update};
 use pyo3::prelude::*;
@@ -31,17 +31,17 @@ use std::sync::Mutex;
 /// Results are those of the same loop in Python. One thread at a time.
 #[pyclass(frozen, module = "engine._native")]
 pub(crate) struct Aggregate {
-    state: Mutex<State>,
+    state: Mutex<KeyedAggregate>,
 }
 
-struct State {
+struct KeyedAggregate {
     aggregate: oka_compute::Aggregate,
     /// The key objects that were shown, by the number of the key.
     keys: Vec<Option<Py<PyAny>>>,
     /// The aggregate over columns, once there are some.
     columns: Option<oka_columnar::Aggregate>,
     key: Vec<Vec<PathStep>>,
-    wanted: Vec<Wanted>,
+    wanted: Vec<AggregateCall>,
     names: Option<Vec<Py<PyString>>>,
     snapshots: Snapshots,
     copies_keys: bool,
@@ -61,12 +61,12 @@ impl Aggregate {
     ))]
     fn new(
         key: Vec<Vec<PathStep>>,
-        wanted: Vec<Said>,
+        wanted: Vec<CallTuple>,
         names: Option<Vec<Py<PyString>>>,
         copies_keys: bool,
         rescue: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
-        let wanted = crate::wanted::wanted(wanted, names.as_deref())?;
+        let wanted = crate::calls::aggregate_calls(wanted, names.as_deref())?;
         let mut paths = wanted
             .iter()
             .map(|each| (each.aggregation, path(&each.path)));
@@ -77,7 +77,7 @@ impl Aggregate {
         for (kind, path) in paths {
             aggregate = aggregate.and(kind, path);
         }
-        let state = State {
+        let state = KeyedAggregate {
             aggregate: aggregate.careful(rescue.is_some()),
             keys: Vec::new(),
             columns: None,
@@ -133,7 +133,7 @@ impl Aggregate {
                 .map_err(|error| raise_columns(&error))?;
             return exported(py, updates);
         }
-        let State {
+        let KeyedAggregate {
             aggregate,
             keys,
             names,
@@ -163,7 +163,7 @@ impl Aggregate {
             let exported = columns.export().map_err(|error| raise_columns(&error))?;
             return Ok(KeyedEntries::of_columns(exported));
         }
-        let State {
+        let KeyedAggregate {
             aggregate,
             snapshots,
             ..
@@ -214,7 +214,7 @@ impl Aggregate {
 }
 
 impl Aggregate {
-    fn state(&self) -> PyResult<std::sync::MutexGuard<'_, State>> {
+    fn state(&self) -> PyResult<std::sync::MutexGuard<'_, KeyedAggregate>> {
         alone(
             &self.state,
             "the aggregate is in use\n\nhint: an aggregate belongs to one thread",
@@ -222,7 +222,7 @@ impl Aggregate {
     }
 }
 
-impl State {
+impl KeyedAggregate {
     fn add(&mut self, py: Python<'_>, batch: &Batch) -> PyResult<()> {
         let received = match batch.content()? {
             Content::Records(received) => received,

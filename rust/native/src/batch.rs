@@ -1,11 +1,9 @@
 //! A batch of encoded records.
 
 use crate::columns;
-use crate::decode::{self, Decoder};
-use crate::encode::{self, Refused};
-use crate::error::DecodeError;
-use crate::extension::Pickling;
 use crate::gate::for_each;
+use oka_codec::encode::{self, Refused};
+use oka_codec::{DecodeError, Decoder, Pickling, unreadable};
 use oka_columnar::Columns;
 use oka_compute::value::Reader;
 use oka_transport::{Encoding, Received};
@@ -131,7 +129,7 @@ impl Batch {
             let mut reader = Reader::new(body);
             for _ in 0..count {
                 let start = reader.position();
-                reader.skip().map_err(decode::unreadable)?;
+                reader.skip().map_err(unreadable)?;
                 let record = Received::of_body(Encoding::Msgpack, 1, reader.since(start));
                 found.push(Self {
                     channel: self.channel,

@@ -1,9 +1,9 @@
 //! Record batches over the boundary, by Arrow's C data interface: memory is shared, not copied.
 
-use crate::error::type_name;
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi, from_ffi_and_data_type};
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, StructArray, make_array};
 use arrow_schema::{ArrowError, DataType, Schema};
+use oka_codec::type_name;
 use oka_columnar::{plain_keys as keys, streams, take_rows as take};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;

@@ -12,40 +12,30 @@
 )]
 
 mod aggregate;
-mod ahead;
-mod attributes;
 mod batch;
 mod blob;
 mod buffer;
+mod calls;
 mod checksum;
 mod columns;
 mod control;
-mod decode;
-mod encode;
 mod error;
 mod extension;
-mod frozen;
 mod gate;
 mod http;
-mod inline_values;
 mod key;
 mod latency;
 mod latest;
 mod mapped;
 mod network;
-mod objects;
 mod paired;
-mod record_cache;
 mod refused;
 mod results;
 mod s3;
-mod shape;
 mod snapshots;
 mod state;
 mod statistics;
-mod text;
 mod timers;
-mod wanted;
 mod windows;
 
 use pyo3::prelude::*;
@@ -66,13 +56,10 @@ mod _native {
     use super::control::Control;
     #[pymodule_export]
     use super::error::{
-        AggregateError, Cancelled, ChannelLost, DecodeError, EncodeError, KeyExtractError,
-        NetworkError, ResourceError, StorageFailed,
+        AggregateError, Cancelled, ChannelLost, NetworkError, ResourceError, StorageFailed,
     };
     #[pymodule_export]
     use super::extension::register_extensions;
-    #[pymodule_export]
-    use super::frozen::FrozenDict;
     #[pymodule_export]
     use super::gate::OutputGate;
     #[pymodule_export]
@@ -99,4 +86,6 @@ mod _native {
     use super::timers::use_precise_timers;
     #[pymodule_export]
     use super::windows::WindowAggregate;
+    #[pymodule_export]
+    use oka_codec::{DecodeError, EncodeError, FrozenDict, KeyExtractError};
 }

@@ -1,6 +1,6 @@
 //! Records that travel as pairs with one value.
 
-use crate::encode;
+use oka_codec::encode;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 

@@ -1,9 +1,9 @@
 //! Why records or columns cannot be aggregated, with what helps.
 
 use crate::batch::not_columns;
-use crate::decode::Decoder;
-use crate::error::{AggregateError, Raised, shortened};
-use crate::wanted::{Wanted, path};
+use crate::calls::{AggregateCall, path};
+use crate::error::AggregateError;
+use oka_codec::{Decoder, shortened};
 use oka_compute::key::KeyError;
 use oka_compute::value::extension;
 use oka_compute::{Accumulated, Aggregation, Problem, Reader, Value};
@@ -15,7 +15,7 @@ pub(crate) fn raise(
     py: Python<'_>,
     (first, body): (usize, &[u8]),
     error: &oka_compute::AggregateError,
-    wanted: &[Wanted],
+    wanted: &[AggregateCall],
 ) -> PyErr {
     let encoded = &body[error.offset..];
     let record = match Decoder::new(py).first(encoded) {
@@ -66,7 +66,7 @@ pub(crate) fn raise(
 }
 
 /// The value inside a record that an aggregation does not take.
-fn failing<'r>(record: &'r [u8], wanted: &[Wanted]) -> Option<&'r [u8]> {
+fn failing<'r>(record: &'r [u8], wanted: &[AggregateCall]) -> Option<&'r [u8]> {
     wanted.iter().find_map(|each| {
         let value = path(&each.path).find(record).ok()?;
         let fails = Accumulated::first(each.aggregation, value).is_err();
@@ -135,11 +135,4 @@ pub(crate) fn mixed() -> PyErr {
     AggregateError::new_err(
         "columns and records in one aggregation\n\nhint: to_columns() or to_records() before union",
     )
-}
-
-/// A problem with results, of no record.
-impl From<Problem> for Raised {
-    fn from(problem: Problem) -> Self {
-        raise_columns(&problem.into()).into()
-    }
 }

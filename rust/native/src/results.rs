@@ -1,10 +1,10 @@
 //! What was computed, as Python objects.
 
+use crate::calls::AggregateCall;
 use crate::columns;
-use crate::decode::Decoder;
-use crate::error::Raised;
-use crate::wanted::Wanted;
-use oka_compute::{Accumulated, Aggregation, Unit, Update, integer_mean, quantiles};
+use crate::refused::raise_columns;
+use oka_codec::Decoder;
+use oka_compute::{Accumulated, Aggregation, Problem, Unit, Update, integer_mean, quantiles};
 use oka_window::Window;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
@@ -32,7 +32,7 @@ impl<'a, 'py> Rows<'a, 'py> {
         }
     }
 
-    pub(crate) fn push(&mut self, window: Window, update: &Update) -> Result<(), Raised> {
+    pub(crate) fn push(&mut self, window: Window, update: &Update) -> Result<(), ResultError> {
         let py = self.py;
         if !matches!(&self.bounds, Some((known, ..)) if *known == window) {
             let like = |us: i64| match self.like {
@@ -53,6 +53,27 @@ impl<'a, 'py> Rows<'a, 'py> {
 
     pub(crate) fn list(self) -> PyResult<Bound<'py, PyAny>> {
         Ok(PyList::new(self.py, self.made)?.into_any())
+    }
+}
+
+/// Why there is no result, of no record of its own; boxed so that a success stays small.
+pub(crate) struct ResultError(Box<PyErr>);
+
+impl From<PyErr> for ResultError {
+    fn from(error: PyErr) -> Self {
+        Self(Box::new(error))
+    }
+}
+
+impl From<Problem> for ResultError {
+    fn from(problem: Problem) -> Self {
+        raise_columns(&problem.into()).into()
+    }
+}
+
+impl From<ResultError> for PyErr {
+    fn from(error: ResultError) -> Self {
+        *error.0
     }
 }
 
@@ -79,7 +100,7 @@ impl Like {
 /// What was computed, and the names of the values, where they are several.
 #[derive(Clone, Copy)]
 pub(crate) struct Shown<'a> {
-    pub(crate) wanted: &'a [Wanted],
+    pub(crate) wanted: &'a [AggregateCall],
     pub(crate) names: Option<&'a [Py<PyString>]>,
 }
 
@@ -115,7 +136,7 @@ fn object<'py>(
     py: Python<'py>,
     decoder: &mut Decoder<'py>,
     value: &Accumulated,
-    wanted: &Wanted,
+    wanted: &AggregateCall,
 ) -> PyResult<Bound<'py, PyAny>> {
     match value {
         Accumulated::Integer(number) => match i64::try_from(*number) {

@@ -2,12 +2,8 @@
 
 use crate::batch::not_columns;
 use crate::buffer::{readable, view};
-use crate::decode::Decoder;
-use crate::encode;
-use crate::error::DecodeError;
-use crate::extension::Pickling;
-use crate::key::Key;
 use crate::refused::raise_columns;
+use oka_codec::{DecodeError, Decoder, Key, Pickling, encode};
 use oka_columnar::{AggregateError, Changes, Digests as EntryDigests, Entries, Exported};
 use oka_compute::kept::{self, Kept};
 use oka_compute::trust::Needs;
@@ -21,8 +17,9 @@ use std::thread;
 use std::time::Duration;
 
 /// The hash that places a key, the key, and what is kept of it, both encoded.
-type Entry = (u64, Vec<u8>, Vec<u8>);
-type Found<'py> = (u64, Bound<'py, PyBytes>, Bound<'py, PyBytes>);
+type KeyedEntry = (u64, Vec<u8>, Vec<u8>);
+/// The same, as Python gets it.
+type LentEntry<'py> = (u64, Bound<'py, PyBytes>, Bound<'py, PyBytes>);
 
 /// Keys of keyed state with what is kept of them, in the order of hashes: the hash by which a
 /// hash-partitioned gate chooses, the key and the value, encoded as records are. Nothing in it changes.
@@ -43,7 +40,7 @@ impl KeyedEntries {
     /// Of these, which are in any order.
     #[new]
     #[pyo3(signature = (entries: "list[tuple[int, bytes, bytes]]" = Vec::new()))]
-    fn new(entries: Vec<Entry>) -> Self {
+    fn new(entries: Vec<KeyedEntry>) -> Self {
         let (mut hashes, mut keys) = (Vec::new(), ByteStrings::default());
         let mut values = ByteStrings::default();
         for (hash, key, value) in entries {
@@ -216,7 +213,7 @@ impl KeyedEntries {
     }
 
     /// Raises IndexError, which ends an iteration.
-    fn __getitem__<'py>(&self, py: Python<'py>, index: isize) -> PyResult<Found<'py>> {
+    fn __getitem__<'py>(&self, py: Python<'py>, index: isize) -> PyResult<LentEntry<'py>> {
         let entries = self.entries(py)?;
         let at = if index < 0 {
             index + entries.len() as isize

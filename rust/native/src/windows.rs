@@ -2,14 +2,13 @@
 
 use crate::aggregate::{behind, detached};
 use crate::batch::{Batch, Content};
+use crate::calls::{AggregateCall, CallTuple, PathStep, key_path, over_columns, path, selector};
 use crate::columns;
-use crate::decode::Decoder;
-use crate::encode;
 use crate::error::alone;
 use crate::refused::{mixed, no_column, raise, raise_columns};
 use crate::results::{Like, Rows, Shown, exported};
 use crate::state::KeyedEntries;
-use crate::wanted::{PathStep, Said, Wanted, key_path, over_columns, path, selector};
+use oka_codec::{Decoder, encode};
 use oka_compute::{Aggregation, Emit, Problem, TimePath, Unit};
 use oka_window::{Assigner, Windows, WindowsError};
 use pyo3::exceptions::PyValueError;
@@ -35,10 +34,10 @@ use std::sync::Mutex;
 /// One thread at a time.
 #[pyclass(frozen, module = "engine._native")]
 pub(crate) struct WindowAggregate {
-    state: Mutex<State>,
+    state: Mutex<KeyedWindows>,
 }
 
-struct State {
+struct KeyedWindows {
     aggregate: oka_compute::WindowAggregate,
     times: Py<PyAny>,
     /// What gives microseconds in the form of the records' times, once there was one.
@@ -46,7 +45,7 @@ struct State {
     /// The aggregate over columns, once there are some.
     columns: Option<oka_columnar::WindowAggregate>,
     key: Vec<Vec<PathStep>>,
-    wanted: Vec<Wanted>,
+    wanted: Vec<AggregateCall>,
     names: Option<Vec<Py<PyString>>>,
     /// The column of times.
     time: Vec<PathStep>,
@@ -82,7 +81,7 @@ impl WindowAggregate {
     ))]
     fn new(
         key: Vec<Vec<PathStep>>,
-        wanted: Vec<Said>,
+        wanted: Vec<CallTuple>,
         names: Option<Vec<Py<PyString>>>,
         time: (Vec<PathStep>, Option<String>, Option<String>, i64),
         times: Py<PyAny>,
@@ -93,7 +92,7 @@ impl WindowAggregate {
         copies_keys: bool,
         rescue: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
-        let wanted = crate::wanted::wanted(wanted, names.as_deref())?;
+        let wanted = crate::calls::aggregate_calls(wanted, names.as_deref())?;
         let assigner = assigner(windows)?;
         let unit_of = |unit: &str| {
             let unknown =
@@ -117,7 +116,7 @@ impl WindowAggregate {
         for (kind, path) in paths {
             aggregate = aggregate.and(kind, path);
         }
-        let state = State {
+        let state = KeyedWindows {
             aggregate: aggregate.careful(rescue.is_some()),
             times,
             like: None,
@@ -276,7 +275,7 @@ impl WindowAggregate {
 }
 
 impl WindowAggregate {
-    fn state(&self) -> PyResult<std::sync::MutexGuard<'_, State>> {
+    fn state(&self) -> PyResult<std::sync::MutexGuard<'_, KeyedWindows>> {
         alone(
             &self.state,
             "the windows are in use\n\nhint: they belong to one thread",
@@ -284,7 +283,7 @@ impl WindowAggregate {
     }
 }
 
-impl State {
+impl KeyedWindows {
     fn add(&mut self, py: Python<'_>, batch: &Batch) -> PyResult<()> {
         let received = match batch.content()? {
             Content::Records(received) => received,

@@ -29,7 +29,7 @@ pub(crate) unsafe fn utf8<'a>(text: *mut ffi::PyObject) -> Option<&'a [u8]> {
 /// Recent short texts by their hash; bounded, and never emptied.
 pub(crate) struct TextCache {
     /// None at first, or [`ENTRIES`] of them.
-    entries: Vec<Entry>,
+    entries: Vec<CachedText>,
 }
 
 impl TextCache {
@@ -41,7 +41,7 @@ impl TextCache {
 
     /// Gives the cache its memory; without that it caches nothing.
     pub(crate) fn prepare(&mut self) {
-        self.entries.resize(ENTRIES, Entry::EMPTY);
+        self.entries.resize(ENTRIES, CachedText::EMPTY);
     }
 
     /// A new reference to a `str` of these bytes; null, with an exception set, when they are no
@@ -96,14 +96,14 @@ pub(crate) unsafe fn new_text(bytes: &[u8]) -> *mut ffi::PyObject {
 }
 
 #[derive(Clone)]
-struct Entry {
+struct CachedText {
     hash: u64,
     length: usize,
     utf8: ptr::NonNull<u8>,
     object: *mut ffi::PyObject,
 }
 
-impl Entry {
+impl CachedText {
     const EMPTY: Self = Self {
         hash: 0,
         length: 0,

@@ -13,7 +13,7 @@ use std::ptr;
 /// It watches its own success: while most records are new it looks only now and then.
 pub(crate) struct RecordCache {
     /// None at first, or [`ENTRIES`] of them.
-    entries: Vec<Entry>,
+    entries: Vec<CachedRecord>,
     hits: u32,
     misses: u32,
     /// How many more batches to leave the cache alone.
@@ -32,7 +32,7 @@ impl RecordCache {
 
     /// Begins a batch: gives the cache its memory, and judges the batch before.
     pub(crate) fn prepare(&mut self) {
-        self.entries.resize(ENTRIES, Entry::EMPTY);
+        self.entries.resize(ENTRIES, CachedRecord::EMPTY);
         if self.misses > self.hits && self.misses > ENOUGH_TO_JUDGE {
             self.pause = PAUSED_BATCHES;
         }
@@ -96,14 +96,14 @@ unsafe impl Send for RecordCache {}
 pub(crate) const LONGEST: usize = short::LONGEST;
 
 #[derive(Clone)]
-struct Entry {
+struct CachedRecord {
     hash: u64,
     length: usize,
     object: *mut ffi::PyObject,
     bytes: [u8; LONGEST],
 }
 
-impl Entry {
+impl CachedRecord {
     const EMPTY: Self = Self {
         hash: 0,
         length: 0,

@@ -1,4 +1,4 @@
-//! What is to be computed of records, and where in them keys and values are.
+//! The calls of aggregate functions, and the paths to keys and values in records.
 
 use crate::refused::no_column;
 use oka_columnar::Selector;
@@ -14,8 +14,8 @@ pub(crate) enum PathStep {
     Field(String),
 }
 
-/// One aggregation.
-pub(crate) struct Wanted {
+/// A call of an aggregate function.
+pub(crate) struct AggregateCall {
     pub(crate) aggregation: Aggregation,
     /// The way from the record to the value.
     pub(crate) path: Vec<PathStep>,
@@ -23,38 +23,41 @@ pub(crate) struct Wanted {
     pub(crate) parameters: Vec<f64>,
 }
 
-/// As Python says it.
+/// A call as Python gives it.
 #[derive(FromPyObject)]
-pub(crate) enum Said {
+pub(crate) enum CallTuple {
     Plain(String, Vec<PathStep>),
     With(String, Vec<PathStep>, Vec<f64>),
 }
 
-/// What is to be computed: one aggregation, or one for each name.
-pub(crate) fn wanted(said: Vec<Said>, names: Option<&[Py<PyString>]>) -> PyResult<Vec<Wanted>> {
+/// The calls that Python gives: one, or one for each name.
+pub(crate) fn aggregate_calls(
+    tuples: Vec<CallTuple>,
+    names: Option<&[Py<PyString>]>,
+) -> PyResult<Vec<AggregateCall>> {
     let expected = names.map_or(1, <[_]>::len);
-    if said.is_empty() || said.len() != expected {
+    if tuples.is_empty() || tuples.len() != expected {
         return Err(PyValueError::new_err(format!(
             "{} aggregations, expected one for each name, or one without a name",
-            said.len()
+            tuples.len()
         )));
     }
-    let wanted = said.into_iter().map(|said| {
-        let (kind, path, parameters) = match said {
-            Said::Plain(kind, path) => (kind, path, Vec::new()),
-            Said::With(kind, path, parameters) => (kind, path, parameters),
+    let calls = tuples.into_iter().map(|tuple| {
+        let (kind, path, parameters) = match tuple {
+            CallTuple::Plain(kind, path) => (kind, path, Vec::new()),
+            CallTuple::With(kind, path, parameters) => (kind, path, parameters),
         };
         let aggregation = Aggregation::named(&kind).ok_or_else(|| {
             let all = Aggregation::ALL.map(Aggregation::name).join(", ");
             PyValueError::new_err(format!("aggregation {kind:?}, expected one of {all}"))
         })?;
-        Ok(Wanted {
+        Ok(AggregateCall {
             aggregation,
             path,
             parameters,
         })
     });
-    wanted.collect()
+    calls.collect()
 }
 
 /// The way to the key.
@@ -91,14 +94,14 @@ pub(crate) fn selector(path: &[PathStep]) -> PyResult<Option<Selector>> {
 /// The aggregate over columns.
 pub(crate) fn over_columns(
     key: &[Vec<PathStep>],
-    wanted: &[Wanted],
+    calls: &[AggregateCall],
     names: Option<&[Py<PyString>]>,
 ) -> PyResult<oka_columnar::Aggregate> {
     let by = key
         .iter()
         .map(|path| selector(path).and_then(|key| key.ok_or_else(|| no_column("key_by()"))));
     let mut aggregate = oka_columnar::Aggregate::by(by.collect::<PyResult<_>>()?);
-    for (at, each) in wanted.iter().enumerate() {
+    for (at, each) in calls.iter().enumerate() {
         let aggregation = each.aggregation;
         let value = match (aggregation, selector(&each.path)?) {
             (Aggregation::Count, _) => None,

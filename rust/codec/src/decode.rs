@@ -3,24 +3,26 @@
 //! Total: bytes that are no records raise `DecodeError`, and no count in them is believed further
 //! than there are bytes to back it.
 
-use crate::attributes::Attributes;
-use crate::encode::MAX_DEPTH;
-use crate::error::{DecodeError, Raised, type_name};
+mod failure;
+mod objects;
+
+pub use failure::unreadable;
+
+use crate::error::Raised;
 use crate::extension::Extensions;
 use crate::record_cache::{self, RecordCache};
-use crate::shape::{self, Form, References, Shape};
+use crate::shape::References;
 use crate::text::TextCache;
-use oka_compute::value::{ReadError, Reader, Value, extension};
-use pyo3::exceptions::PyException;
+use failure::{because, check_count, check_depth, malformed, raised, unsuitable};
+use oka_compute::value::{Reader, Value, extension};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBytes, PyDict, PyFloat, PyFrozenSet, PyList, PySet, PyTuple};
-use std::ptr;
+use pyo3::types::{PyBytes, PyDict, PyFloat, PyFrozenSet, PyList, PySet};
 use std::sync::Mutex;
 
 /// Turns encoded values into Python objects.
-pub(crate) struct Decoder<'py> {
+pub struct Decoder<'py> {
     py: Python<'py>,
     /// The caches of the process, or empty ones while another decoder has those.
     cache: TextCache,
@@ -31,7 +33,7 @@ pub(crate) struct Decoder<'py> {
 }
 
 impl<'py> Decoder<'py> {
-    pub(crate) fn new(py: Python<'py>) -> Self {
+    pub fn new(py: Python<'py>) -> Self {
         let nan = NAN.get_or_init(py, || PyFloat::new(py, f64::NAN).unbind());
         let mut decoder = Self {
             py,
@@ -46,7 +48,7 @@ impl<'py> Decoder<'py> {
     }
 
     /// The values in `bodies`, each with the number of values that are all there is in it.
-    pub(crate) fn list<'a>(
+    pub fn list<'a>(
         &mut self,
         bodies: impl Iterator<Item = (usize, &'a [u8])> + Clone,
     ) -> PyResult<Bound<'py, PyList>> {
@@ -77,7 +79,7 @@ impl<'py> Decoder<'py> {
     }
 
     /// The value at the start of `bytes`.
-    pub(crate) fn first(&mut self, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+    pub fn first(&mut self, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
         // SAFETY: `value` gives a new reference.
         unsafe {
             let value = self.value(&mut Reader::new(bytes), 0)?;
@@ -218,168 +220,6 @@ impl<'py> Decoder<'py> {
         }
     }
 
-    /// An object of a class of Python's.
-    #[inline(never)]
-    fn object(&mut self, code: i8, payload: &[u8], depth: usize) -> Decoded {
-        let (shape, count, mut reader) = match self.references.opened(code, payload) {
-            Some(found) => found,
-            None => self.class(payload)?,
-        };
-        if let Form::Members { members, .. } = &shape.form
-            && code == shape.code
-            && let Some(member) = shape::lock(members).object(payload)
-        {
-            return Ok(member.clone_ref(self.py).into_ptr());
-        }
-        let object = match &shape.form {
-            Form::Fields { attributes, .. } if code == shape.code && count == attributes.len() => {
-                self.with_fields(shape, attributes, &mut reader, depth)?
-            }
-            Form::Items(items) if code == shape.code && count == *items => {
-                self.with_items(shape, count, &mut reader, depth)?
-            }
-            Form::Parts { build, .. } | Form::Members { build, .. } if code == shape.code => {
-                self.built(build, count, &mut reader, depth)?
-            }
-            Form::Fields { build, .. } if code == extension::STATE => {
-                self.built(build, count, &mut reader, depth)?
-            }
-            _ => return Err(self.unlike(shape, code, count)),
-        };
-        if !reader.is_at_end() {
-            let rest = reader.rest().len();
-            return Err(malformed(&format!("{rest} bytes follow the last part")));
-        }
-        if let Form::Members { members, .. } = &shape.form {
-            shape::lock(members).keep_object(payload, &object);
-        }
-        Ok(object.into_ptr())
-    }
-
-    /// The class of an object, the number of its parts, and those.
-    #[inline]
-    fn class<'a>(
-        &mut self,
-        payload: &'a [u8],
-    ) -> Result<(&'static Shape, usize, Reader<'a>), Raised> {
-        let mut reader = Reader::new(payload);
-        let Value::Array(count @ 1..) = reader.read().map_err(unreadable)? else {
-            return Err(malformed("an object without a class"));
-        };
-        check_count(count, &reader)?;
-        let start = reader.position();
-        reader.skip().map_err(unreadable)?;
-        let reference = reader.since(start);
-        let shape = match self.references.get(reference) {
-            Some(shape) => shape,
-            None => self.find_class(reference)?,
-        };
-        Ok((shape, count - 1, reader))
-    }
-
-    /// The object with the next values as its attributes. Nothing of its class is called.
-    #[inline]
-    fn with_fields(
-        &mut self,
-        shape: &Shape,
-        attributes: &Attributes,
-        reader: &mut Reader,
-        depth: usize,
-    ) -> Result<Bound<'py, PyAny>, Raised> {
-        let py = self.py;
-        let empty = EMPTY.get_or_init(py, new_empty).as_ptr();
-        // SAFETY: the GIL is held, and the class was found fit for this; an object that lacks
-        // attributes may be freed.
-        unsafe {
-            let make = ffi::PyBaseObject_Type.tp_new;
-            let object = make.map_or(ptr::null_mut(), |make| {
-                make(shape.kind(), empty, ptr::null_mut())
-            });
-            let object = Bound::from_owned_ptr(py, self.or_raised(object)?);
-            for index in 0..attributes.len() {
-                let part = self.value(reader, depth)?;
-                if !attributes.set(&object, index, part) {
-                    return Err(raised(py));
-                }
-            }
-            Ok(object)
-        }
-    }
-
-    /// The named tuple of the next values. Nothing of its class is called.
-    #[inline]
-    fn with_items(
-        &mut self,
-        shape: &Shape,
-        count: usize,
-        reader: &mut Reader,
-        depth: usize,
-    ) -> Result<Bound<'py, PyAny>, Raised> {
-        let kind = shape.kind();
-        // SAFETY: as in `tuple`; the class adds nothing to a tuple's layout.
-        unsafe {
-            let make = (*kind).tp_alloc;
-            let tuple = make.map_or(ptr::null_mut(), |make| make(kind, count as isize));
-            let tuple = Bound::from_owned_ptr(self.py, self.or_raised(tuple)?);
-            let mut atomic = count > 0;
-            for index in 0..count {
-                let item = self.value(reader, depth)?;
-                atomic &= ffi::PyType_IS_GC(ffi::Py_TYPE(item)) == 0;
-                ffi::PyTuple_SET_ITEM(tuple.as_ptr(), index as isize, item);
-            }
-            if atomic {
-                ffi::PyObject_GC_UnTrack(tuple.as_ptr().cast());
-            }
-            Ok(tuple)
-        }
-    }
-
-    /// What the function makes of the next values.
-    fn built(
-        &mut self,
-        build: &Py<PyAny>,
-        count: usize,
-        reader: &mut Reader,
-        depth: usize,
-    ) -> Result<Bound<'py, PyAny>, Raised> {
-        let mut parts = Vec::with_capacity(count);
-        for _ in 0..count {
-            let part = self.value(reader, depth)?;
-            // SAFETY: `part` is a new reference.
-            parts.push(unsafe { Bound::from_owned_ptr(self.py, part) });
-        }
-        let parts = PyTuple::new(self.py, parts)?;
-        let made = self.in_python(|py| {
-            let object = build.bind(py).call1(parts);
-            let object = object.map_err(|error| because(py, error, "an object"));
-            Ok(object?.into_ptr())
-        })?;
-        // SAFETY: `made` is a new reference.
-        Ok(unsafe { Bound::from_owned_ptr(self.py, made) })
-    }
-
-    #[cold]
-    fn unlike(&self, shape: &Shape, code: i8, parts: usize) -> Raised {
-        // SAFETY: a type object is an object; the GIL is held.
-        let class = unsafe { Bound::from_borrowed_ptr(self.py, shape.kind().cast()) };
-        let class = type_name(&class);
-        malformed(&format!(
-            "{parts} parts of code {code}, which {class} does not have"
-        ))
-    }
-
-    #[cold]
-    fn find_class(&mut self, reference: &[u8]) -> Result<&'static Shape, Raised> {
-        let mut found = Err(malformed("a class without a name"));
-        self.in_python(|py| {
-            found = shape::find_class(py, reference).map_err(|error| unknown_class(py, error));
-            Ok(ptr::null_mut())
-        })?;
-        let shape = found?;
-        self.references.put(shape);
-        Ok(shape)
-    }
-
     /// Runs Python code, which may decode in turn.
     fn in_python(&mut self, run: impl FnOnce(Python<'py>) -> Decoded) -> Decoded {
         self.return_cache();
@@ -500,87 +340,11 @@ fn big_int(py: Python<'_>, payload: &[u8]) -> PyResult<*mut ffi::PyObject> {
     }
 }
 
-#[inline]
-fn check_count(count: usize, reader: &Reader) -> Result<(), Raised> {
-    if count > reader.rest().len() {
-        return Err(malformed(&format!(
-            "{count} values in {} bytes",
-            reader.rest().len()
-        )));
-    }
-    Ok(())
-}
-
-#[inline]
-fn check_depth(depth: usize) -> Result<(), Raised> {
-    if depth > MAX_DEPTH {
-        return Err(malformed("a value nested too deeply"));
-    }
-    Ok(())
-}
-
-#[cold]
-fn malformed(reason: &str) -> Raised {
-    DecodeError::new_err(format!(
-        "these are no encoded records: {reason}\n\nhint: do all tasks run the same version of oka?"
-    ))
-    .into()
-}
-
-#[cold]
-pub(crate) fn unreadable(error: ReadError) -> Raised {
-    malformed(&error.to_string())
-}
-
-/// Keys and elements that Python cannot hash.
-#[cold]
-fn unsuitable(error: &PyErr) -> Raised {
-    malformed(&error.to_string())
-}
-
-/// An error of the Python function that was to make a value of the bytes.
-#[cold]
-fn because(py: Python<'_>, error: PyErr, what: &str) -> Raised {
-    if error.is_instance_of::<DecodeError>(py) || !error.is_instance_of::<PyException>(py) {
-        return error.into();
-    }
-    let raised = PyErr::from(malformed(&format!("{what}: {error}")));
-    raised.set_cause(py, Some(error));
-    raised.into()
-}
-
-/// An error of the function that was to find a class, which has a hint of its own.
-#[cold]
-fn unknown_class(py: Python<'_>, error: PyErr) -> Raised {
-    if !error.is_instance_of::<PyException>(py) {
-        return error.into();
-    }
-    let raised = DecodeError::new_err(error.value(py).to_string());
-    raised.set_cause(py, Some(error));
-    raised.into()
-}
-
-fn new_empty() -> Py<PyTuple> {
-    Python::attach(|py| PyTuple::empty(py).unbind())
-}
-
-/// The exception that is set; text that is no UTF-8 is the sender's fault.
-#[cold]
-fn raised(py: Python<'_>) -> Raised {
-    let error = PyErr::fetch(py);
-    if error.is_instance_of::<pyo3::exceptions::PyUnicodeDecodeError>(py) {
-        return unsuitable(&error);
-    }
-    error.into()
-}
-
 /// The cache of the process; None while a decoder has it. Locked only to take it or put it back.
 static CACHE: Mutex<Option<(TextCache, RecordCache, References)>> = Mutex::new(Some((
     TextCache::new(),
     RecordCache::new(),
     References::new(),
 )));
-/// The arguments of a constructor that takes none.
-static EMPTY: PyOnceLock<Py<PyTuple>> = PyOnceLock::new();
 /// Every NaN decodes to this object, so that all NaN are one key of a dict.
 static NAN: PyOnceLock<Py<PyFloat>> = PyOnceLock::new();

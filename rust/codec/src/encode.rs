@@ -17,7 +17,7 @@ use pyo3::types::{PyBytes, PyDict, PyFrozenSet, PyInt, PyList, PySet, PyTuple};
 use std::slice;
 
 /// Why a value was not encoded.
-pub(crate) enum Refused {
+pub enum Refused {
     TooDeep,
     TooLarge,
     /// A dict or list changed its size meanwhile.
@@ -31,14 +31,14 @@ pub(crate) enum Refused {
 }
 
 /// An encoding, or why not; boxed so that success is one word.
-pub(crate) type Encoded = Result<(), Box<Refused>>;
+pub type Encoded = Result<(), Box<Refused>>;
 
 /// Appends `value` to `out`.
 ///
 /// # Safety
 /// The GIL is held and `value` is valid. Python code may run: the caller owns a reference.
 #[inline]
-pub(crate) unsafe fn append(
+pub unsafe fn append(
     py: Python<'_>,
     out: &mut Vec<u8>,
     value: *mut ffi::PyObject,
@@ -66,7 +66,7 @@ pub(crate) unsafe fn append(
 }
 
 /// The exception for a record that was refused.
-pub(crate) fn refusal(index: usize, record: &Bound<'_, PyAny>, refused: Refused) -> PyErr {
+pub fn refusal(index: usize, record: &Bound<'_, PyAny>, refused: Refused) -> PyErr {
     let py = record.py();
     let (reason, cause) = match refused {
         Refused::TooDeep => (

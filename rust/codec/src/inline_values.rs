@@ -44,7 +44,9 @@ pub(crate) unsafe fn of(object: &Bound<'_, PyAny>, names: &[Py<PyString>]) -> Op
             return None;
         }
         let indices = keys.indices.as_ptr();
-        let entries = indices.byte_add(1 << keys.log2_index_bytes).cast::<Entry>();
+        let entries = indices
+            .byte_add(1 << keys.log2_index_bytes)
+            .cast::<KeyEntry>();
         for index in 0..count {
             let fits = match names.get(index) {
                 Some(name) => {
@@ -101,7 +103,7 @@ struct Keys {
 
 /// `PyDictUnicodeEntry`.
 #[repr(C)]
-struct Entry {
+struct KeyEntry {
     key: *mut ffi::PyObject,
     value: *mut c_void,
 }

@@ -149,44 +149,51 @@ impl Shape {
     /// Asks Python.
     fn described(class: &Bound<'_, PyType>) -> PyResult<&'static Self> {
         let py = class.py();
-        let told: Told = Extensions::of(py)?.travel(class)?.extract()?;
+        let described: Description = Extensions::of(py)?.travel(class)?.extract()?;
         let mut reference = Vec::new();
-        if let Some(told) = told.reference.filter(|told| !told.is_none(py)) {
-            match told.bind(py).cast_exact::<PyString>() {
+        if let Some(class) = described
+            .reference
+            .filter(|reference| !reference.is_none(py))
+        {
+            match class.bind(py).cast_exact::<PyString>() {
                 Ok(name) => encode::text(&mut reference, name.to_str()?.as_bytes()),
-                Err(_) => encode::int(&mut reference, told.extract(py)?),
+                Err(_) => encode::int(&mut reference, class.extract(py)?),
             }
         }
-        let form = match told.form.as_str() {
-            "payload" => Form::Payload { take: told.take },
+        let form = match described.form.as_str() {
+            "payload" => Form::Payload {
+                take: described.take,
+            },
             "parts" => Form::Parts {
-                take: told.take,
-                build: told.build,
+                take: described.take,
+                build: described.build,
             },
             "members" => Form::Members {
-                take: told.take,
-                build: told.build,
+                take: described.take,
+                build: described.build,
                 members: Mutex::default(),
             },
-            "items" => Form::Items(told.names.len()),
+            "items" => Form::Items(described.names.len()),
             "fields" => Form::Fields {
-                attributes: Attributes::of(class, &told.names)?,
-                take: told.take,
-                build: told.build,
+                attributes: Attributes::of(class, &described.names)?,
+                take: described.take,
+                build: described.build,
             },
             other => return Err(PyValueError::new_err(format!("form {other:?}"))),
         };
         let opening = match &form {
-            Form::Fields { attributes, .. } => Opening::of(told.code, attributes.len(), &reference),
-            Form::Items(count) => Opening::of(told.code, *count, &reference),
+            Form::Fields { attributes, .. } => {
+                Opening::of(described.code, attributes.len(), &reference)
+            }
+            Form::Items(count) => Opening::of(described.code, *count, &reference),
             _ => None,
         };
         DESCRIBED.fetch_add(1, Ordering::Release);
         oka_compute::classes::forget();
-        let names = told.names.iter().map(|name| name.as_bytes().into());
+        let names = described.names.iter().map(|name| name.as_bytes().into());
         Ok(Box::leak(Box::new(Self {
             kind: class.clone().unbind().into_ptr().cast(),
-            code: told.code,
+            code: described.code,
             opening,
             reference: reference.into(),
             form,
@@ -202,7 +209,7 @@ unsafe impl Sync for Shape {}
 
 /// `engine.record.Shape`.
 #[derive(FromPyObject)]
-struct Told {
+struct Description {
     form: String,
     code: i8,
     reference: Option<Py<PyAny>>,

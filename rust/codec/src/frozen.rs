@@ -2,7 +2,6 @@
 
 use crate::ahead::look_ahead;
 use crate::encode;
-use crate::error::alone;
 use crate::extension::Pickling;
 use oka_compute::ByteStrings;
 use pyo3::ffi;
@@ -10,7 +9,6 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use std::iter;
 use std::ptr;
-use std::sync::Mutex;
 
 /// What a value has been encoded as: whoever encodes it has no more to do.
 #[pyclass(frozen, module = "engine._native")]
@@ -25,7 +23,7 @@ impl Frozen {
 /// A copy of a dict that is as the dict was, whatever becomes of its values: those that are no numbers,
 /// texts, bytes, None or tuples of such have been encoded, and take part in what is encoded later.
 #[pyclass(frozen, module = "engine._native")]
-pub(crate) struct FrozenDict {
+pub struct FrozenDict {
     /// Nobody else has it, so nothing in it changes.
     copy: Py<PyDict>,
     /// The places of the values that have been encoded, in order.
@@ -79,16 +77,16 @@ impl FrozenDict {
     fn items(slf: Py<Self>) -> FrozenItems {
         FrozenItems {
             of: slf,
-            state: Mutex::default(),
+            passed: Passed::default(),
         }
     }
 }
 
 /// Goes through a `FrozenDict`.
-#[pyclass(frozen, module = "engine._native")]
+#[pyclass(module = "engine._native")]
 struct FrozenItems {
     of: Py<FrozenDict>,
-    state: Mutex<Passed>,
+    passed: Passed,
 }
 
 #[derive(Default)]
@@ -106,10 +104,10 @@ impl FrozenItems {
     }
 
     fn __next__<'py>(
-        &self,
+        &mut self,
         py: Python<'py>,
     ) -> PyResult<Option<(Bound<'py, PyAny>, Bound<'py, PyAny>)>> {
-        let mut passed = alone(&self.state, "the items are in use")?;
+        let passed = &mut self.passed;
         let FrozenDict {
             copy,
             places,
