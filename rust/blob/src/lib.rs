@@ -21,6 +21,7 @@ mod send;
 mod shared;
 mod statistics;
 mod table;
+mod transfer;
 mod wire;
 
 pub use config::BlobConfig;

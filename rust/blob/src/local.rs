@@ -21,7 +21,8 @@ use rustix::process::geteuid;
 
 use crate::memory::Blob;
 use crate::shared::{Registered, Shared, State};
-use crate::table::{BlobId, Entry};
+use crate::table::BlobId;
+use crate::transfer::Transfer;
 
 /// A process that is handed the blobs of some origins.
 pub(crate) struct Follower {
@@ -216,7 +217,7 @@ impl State {
     }
 }
 
-impl Entry {
+impl Transfer {
     /// The message that hands the blob over, and the descriptor that goes with it, once it is whole.
     fn handed_over(&self, id: BlobId) -> Option<(Vec<u8>, Option<BorrowedFd<'_>>)> {
         let (blob, content) = (self.blob.as_ref()?, self.content.as_ref()?);

@@ -17,7 +17,8 @@ use crate::receive::accept;
 use crate::send::relay;
 use crate::shared::{Joined, Registered, Shared, UNPOISONED};
 use crate::statistics::BlobStatistics;
-use crate::table::{BlobId, Content, Role};
+use crate::table::BlobId;
+use crate::transfer::{Content, Role};
 use oka_ipc::secure::Identity;
 use oka_ipc::{Endpoint, EndpointKind, InvalidEndpoint, Key};
 

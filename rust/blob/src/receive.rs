@@ -12,7 +12,7 @@ use crate::memory::Memory;
 use crate::message::{ChunkHead, Header, Message, Refusal};
 use crate::send::relay;
 use crate::shared::{Answering, Registered, Shared};
-use crate::table::{Begun, BlobId};
+use crate::table::{Admission, BlobId};
 use crate::wire::{Reader, Writer, malformed, prepare, welcome};
 use oka_ipc::Key;
 
@@ -52,17 +52,17 @@ fn serve(shared: &Arc<Shared>, socket: TcpStream) -> io::Result<()> {
     });
     shared.notify();
     match begun {
-        Begun::Refused(refusal) => {
+        Admission::Refused(refusal) => {
             writer.message(&Message::Refused(refusal))?;
             linger(reader, silence);
         }
-        Begun::Finished(failed) => {
+        Admission::Finished(failed) => {
             writer.message(&Message::Have(header.chunks()))?;
             writer.message(&Message::Landed)?;
             writer.message(&Message::Done(failed))?;
             linger(reader, silence);
         }
-        Begun::Goes {
+        Admission::Goes {
             memory,
             have,
             relay: generation,

@@ -4,10 +4,11 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::memory::{Blob, Memory};
 use crate::message::{Failed, Header, Refusal};
+use crate::transfer::{Content, Relay, Role, Transfer, Upstream};
 
 /// Which blob: where it began, and which one of that origin it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -16,67 +17,8 @@ pub(crate) struct BlobId {
     pub(crate) number: u64,
 }
 
-/// One blob on this node.
-#[derive(Debug)]
-pub(crate) struct Entry {
-    pub(crate) role: Role,
-    /// Where its bytes are, or will be; none while nothing has come of it.
-    pub(crate) content: Option<Content>,
-    /// The bytes, once they are whole.
-    pub(crate) blob: Option<Arc<Blob>>,
-    pub(crate) upstream: Option<Upstream>,
-    /// Since when somebody waits, and nobody sends it.
-    alone_since: Option<Instant>,
-    /// Why the last sender was turned away.
-    pub(crate) trouble: Option<String>,
-    pub(crate) relay: Relay,
-    /// Whether a call of `get` will come.
-    consume: bool,
-    /// Whether every follower has been handed it.
-    pub(crate) handed: bool,
-}
-
-/// Where a blob comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Role {
-    /// It begins here.
-    Origin,
-    /// From another node.
-    Receiver,
-}
-
-/// What is there of a blob's bytes.
-#[derive(Debug)]
-pub(crate) struct Content {
-    pub(crate) memory: Arc<Memory>,
-    pub(crate) chunk_bytes: u32,
-    pub(crate) chunks: u64,
-    /// Of the chunks that are here: the first so many of them.
-    pub(crate) hashes: Vec<u64>,
-}
-
-/// The connection that a blob comes by.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Upstream {
-    pub(crate) connection: u64,
-    /// How far its sender is from the origin.
-    pub(crate) position: u32,
-    /// Whether its sender gets the blob itself, or has it.
-    pub(crate) fed: bool,
-}
-
-/// The chain behind this node.
-#[derive(Debug, Default)]
-pub(crate) struct Relay {
-    /// Counts the chains that this node was told: a sender of an old one stops.
-    pub(crate) generation: u64,
-    pub(crate) rest: Vec<String>,
-    /// Who has not got it, once the others have.
-    pub(crate) done: Option<Vec<Failed>>,
-}
-
 /// What becomes of a connection that brings a blob.
-pub(crate) enum Begun {
+pub(crate) enum Admission {
     /// It goes on from the chunks that are here; perhaps to a new chain.
     Goes {
         memory: Arc<Memory>,
@@ -96,22 +38,22 @@ pub(crate) type Ending = Result<Vec<Failed>, String>;
 /// All blobs of a node.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
-    entries: HashMap<BlobId, Entry>,
+    transfers: HashMap<BlobId, Transfer>,
     /// The last ones of each origin: a sender whose connection broke may ask for its answer again.
     ended: HashMap<u32, VecDeque<(u64, Ending)>>,
 }
 
 impl Table {
-    pub(crate) fn get(&self, id: BlobId) -> Option<&Entry> {
-        self.entries.get(&id)
+    pub(crate) fn get(&self, id: BlobId) -> Option<&Transfer> {
+        self.transfers.get(&id)
     }
 
-    pub(crate) fn get_mut(&mut self, id: BlobId) -> Option<&mut Entry> {
-        self.entries.get_mut(&id)
+    pub(crate) fn get_mut(&mut self, id: BlobId) -> Option<&mut Transfer> {
+        self.transfers.get_mut(&id)
     }
 
     pub(crate) fn ids(&self) -> Vec<BlobId> {
-        self.entries.keys().copied().collect()
+        self.transfers.keys().copied().collect()
     }
 
     pub(crate) fn ending(&self, id: BlobId) -> Option<&Ending> {
@@ -129,10 +71,10 @@ impl Table {
         chain: Vec<String>,
         consume: bool,
     ) -> bool {
-        if self.entries.contains_key(&id) || self.ending(id).is_some() {
+        if self.transfers.contains_key(&id) || self.ending(id).is_some() {
             return false;
         }
-        let entry = Entry {
+        let transfer = Transfer {
             content: Some(content),
             relay: Relay {
                 generation: 0,
@@ -140,16 +82,16 @@ impl Table {
                 rest: chain,
             },
             consume,
-            ..Entry::new(Role::Origin)
+            ..Transfer::new(Role::Origin)
         };
-        self.entries.insert(id, entry);
+        self.transfers.insert(id, transfer);
         true
     }
 
-    /// The entry of a blob that comes from elsewhere; made if there is none.
-    pub(crate) fn expected(&mut self, id: BlobId) -> &mut Entry {
-        let new = || Entry::new(Role::Receiver);
-        self.entries.entry(id).or_insert_with(new)
+    /// The transfer of a blob that comes from elsewhere; made if there is none.
+    pub(crate) fn expected(&mut self, id: BlobId) -> &mut Transfer {
+        let new = || Transfer::new(Role::Receiver);
+        self.transfers.entry(id).or_insert_with(new)
     }
 
     /// A connection brings a blob. `allocate` makes the memory, if there is none yet.
@@ -158,53 +100,53 @@ impl Table {
         header: &Header,
         connection: u64,
         allocate: impl FnOnce() -> Result<Memory, String>,
-    ) -> Begun {
-        let refused = |reason: &str| Begun::Refused(Refusal::Reason(reason.to_owned()));
+    ) -> Admission {
+        let refused = |reason: &str| Admission::Refused(Refusal::Reason(reason.to_owned()));
         let id = BlobId {
             origin: header.origin,
             number: header.number,
         };
         match self.ending(id) {
-            Some(Ok(failed)) => return Begun::Finished(failed.clone()),
+            Some(Ok(failed)) => return Admission::Finished(failed.clone()),
             Some(Err(reason)) => return refused(reason),
             None => {}
         }
-        let entry = self.expected(id);
-        if entry.role == Role::Origin {
+        let transfer = self.expected(id);
+        if transfer.role == Role::Origin {
             return refused("it began here");
         }
         let nearer = |upstream: Upstream| upstream.position < header.position;
-        if entry.upstream.is_some_and(nearer) {
-            return Begun::Refused(Refusal::Superseded);
+        if transfer.upstream.is_some_and(nearer) {
+            return Admission::Refused(Refusal::Superseded);
         }
-        let first = entry.content.is_none();
+        let first = transfer.content.is_none();
         if first {
             match allocate() {
-                Ok(memory) => entry.content = Some(Content::new(memory, header.chunk_bytes)),
+                Ok(memory) => transfer.content = Some(Content::new(memory, header.chunk_bytes)),
                 Err(reason) => {
-                    entry.trouble = Some(reason.clone());
-                    return Begun::Refused(Refusal::Reason(reason));
+                    transfer.trouble = Some(reason.clone());
+                    return Admission::Refused(Refusal::Reason(reason));
                 }
             }
         }
-        let content = entry.content.as_ref().expect("made above");
+        let content = transfer.content.as_ref().expect("made above");
         if (content.memory.size(), content.chunk_bytes) != (header.size, header.chunk_bytes) {
             return refused("it had another size before");
         }
         let (memory, have) = (Arc::clone(&content.memory), content.have());
-        let replaced = entry.upstream.replace(Upstream {
+        let replaced = transfer.upstream.replace(Upstream {
             connection,
             position: header.position,
             fed: true,
         });
-        (entry.alone_since, entry.trouble) = (None, None);
-        let relay = (first || entry.relay.rest != header.rest).then(|| {
-            entry.relay.generation += 1;
-            entry.relay.rest.clone_from(&header.rest);
-            entry.relay.done = header.rest.is_empty().then(Vec::new);
-            entry.relay.generation
+        (transfer.alone_since, transfer.trouble) = (None, None);
+        let relay = (first || transfer.relay.rest != header.rest).then(|| {
+            transfer.relay.generation += 1;
+            transfer.relay.rest.clone_from(&header.rest);
+            transfer.relay.done = header.rest.is_empty().then(Vec::new);
+            transfer.relay.generation
         });
-        Begun::Goes {
+        Admission::Goes {
             memory,
             have,
             relay: relay.filter(|_| !header.rest.is_empty()),
@@ -214,46 +156,46 @@ impl Table {
 
     /// A connection that brought a blob is gone.
     pub(crate) fn upstream_lost(&mut self, id: BlobId, connection: u64, now: Instant) {
-        if let Some(entry) = self.entries.get_mut(&id)
-            && entry.is_from(connection)
+        if let Some(transfer) = self.transfers.get_mut(&id)
+            && transfer.is_from(connection)
         {
-            entry.upstream = None;
-            entry.alone_since = Some(now);
+            transfer.upstream = None;
+            transfer.alone_since = Some(now);
         }
     }
 
     /// The blob will not be whole here; nothing of it is kept.
     pub(crate) fn fail(&mut self, id: BlobId, reason: String) {
-        if self.entries.remove(&id).is_some() {
+        if self.transfers.remove(&id).is_some() {
             self.end(id, Err(reason));
         }
     }
 
     /// Lets go of a blob that nobody here needs any more.
     pub(crate) fn release(&mut self, id: BlobId) {
-        let Some(entry) = self.entries.get(&id) else {
+        let Some(transfer) = self.transfers.get(&id) else {
             return;
         };
-        let needed = entry.consume || !entry.handed || entry.blob.is_none();
-        if let (false, Some(failed)) = (needed, &entry.relay.done) {
+        let needed = transfer.consume || !transfer.handed || transfer.blob.is_none();
+        if let (false, Some(failed)) = (needed, &transfer.relay.done) {
             let ending = Ok(failed.clone());
-            self.entries.remove(&id);
+            self.transfers.remove(&id);
             self.end(id, ending);
         }
     }
 
     /// The blob, for the one call of `get` that there is.
     pub(crate) fn take(&mut self, id: BlobId) -> Option<Arc<Blob>> {
-        let entry = self.entries.get_mut(&id)?;
-        let blob = Arc::clone(entry.blob.as_ref()?);
-        entry.consume = false;
+        let transfer = self.transfers.get_mut(&id)?;
+        let blob = Arc::clone(transfer.blob.as_ref()?);
+        transfer.consume = false;
         self.release(id);
         Some(blob)
     }
 
     /// Forgets everything.
     pub(crate) fn clear(&mut self) {
-        self.entries.clear();
+        self.transfers.clear();
     }
 
     fn end(&mut self, id: BlobId, ending: Ending) {
@@ -265,72 +207,13 @@ impl Table {
     }
 }
 
-impl Entry {
-    fn new(role: Role) -> Self {
-        Self {
-            role,
-            content: None,
-            blob: None,
-            upstream: None,
-            alone_since: None,
-            trouble: None,
-            relay: Relay::default(),
-            consume: true,
-            handed: false,
-        }
-    }
-
-    /// A blob as a leader handed it over: nobody else is served from here.
-    pub(crate) fn land_handed(&mut self, blob: Arc<Blob>) {
-        self.blob = Some(blob);
-        self.handed = true;
-        self.relay.done = Some(Vec::new());
-    }
-
-    pub(crate) fn is_from(&self, connection: u64) -> bool {
-        self.upstream
-            .is_some_and(|upstream| upstream.connection == connection)
-    }
-
-    /// Whether it is whole, or someone is there who makes it so.
-    pub(crate) fn is_fed(&self) -> bool {
-        let fed = self.upstream.is_some_and(|upstream| upstream.fed);
-        self.role == Role::Origin || self.blob.is_some() || fed
-    }
-
-    /// How long it will still be waited for; none if there is no reason to stop.
-    pub(crate) fn patience_left(&mut self, patience: Duration, now: Instant) -> Option<Duration> {
-        if self.is_fed() {
-            self.alone_since = None;
-            return None;
-        }
-        let since = *self.alone_since.get_or_insert(now);
-        Some(patience.saturating_sub(now.duration_since(since)))
-    }
-}
-
-impl Content {
-    pub(crate) fn new(memory: Memory, chunk_bytes: u32) -> Self {
-        Self {
-            chunks: memory.size().div_ceil(u64::from(chunk_bytes)),
-            memory: Arc::new(memory),
-            chunk_bytes,
-            hashes: Vec::new(),
-        }
-    }
-
-    /// The first so many chunks are here.
-    pub(crate) fn have(&self) -> u64 {
-        self.hashes.len() as u64
-    }
-}
-
 /// Blobs of one origin whose end is remembered; at most a few are in flight.
 const REMEMBERED: usize = 64;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     const ID: BlobId = BlobId {
         origin: 1,
@@ -358,13 +241,13 @@ mod tests {
         Arc::new(Blob::of(Arc::new(memory), 0).unwrap())
     }
 
-    fn relayed(begun: Begun) -> (Option<u64>, Option<u64>) {
+    fn relayed(begun: Admission) -> (Option<u64>, Option<u64>) {
         match begun {
-            Begun::Goes {
+            Admission::Goes {
                 relay, replaced, ..
             } => (relay, replaced),
-            Begun::Finished(_) => panic!("finished"),
-            Begun::Refused(refusal) => panic!("{refusal:?}"),
+            Admission::Finished(_) => panic!("finished"),
+            Admission::Refused(refusal) => panic!("{refusal:?}"),
         }
     }
 
@@ -389,12 +272,12 @@ mod tests {
         let nearer = table.begin(&header(0, &["next"]), 8, memory);
         assert_eq!(relayed(nearer), (None, Some(7)));
         let further = table.begin(&header(1, &["next"]), 9, memory);
-        assert!(matches!(further, Begun::Refused(Refusal::Superseded)));
+        assert!(matches!(further, Admission::Refused(Refusal::Superseded)));
         let alone = table.begin(&header(0, &[]), 10, memory);
         assert_eq!(relayed(alone), (None, Some(8)));
-        let entry = table.get(ID).unwrap();
+        let transfer = table.get(ID).unwrap();
         assert_eq!(
-            (entry.relay.generation, &entry.relay.done),
+            (transfer.relay.generation, &transfer.relay.done),
             (2, &Some(vec![]))
         );
     }
@@ -403,16 +286,16 @@ mod tests {
     fn what_contradicts_or_has_no_room_is_refused() {
         let mut table = Table::default();
         let full = table.begin(&header(0, &[]), 1, || Err("full".to_owned()));
-        assert!(matches!(full, Begun::Refused(Refusal::Reason(_))));
+        assert!(matches!(full, Admission::Refused(Refusal::Reason(_))));
         assert_eq!(table.get(ID).unwrap().trouble.as_deref(), Some("full"));
         relayed(table.begin(&header(0, &[]), 2, memory));
         let mut other = header(0, &[]);
         other.size = 11;
         let other = table.begin(&other, 3, memory);
-        assert!(matches!(other, Begun::Refused(Refusal::Reason(_))));
+        assert!(matches!(other, Admission::Refused(Refusal::Reason(_))));
         table.fail(ID, "lost".to_owned());
         let late = table.begin(&header(0, &[]), 4, memory);
-        assert!(matches!(late, Begun::Refused(Refusal::Reason(_))));
+        assert!(matches!(late, Admission::Refused(Refusal::Reason(_))));
         assert_eq!(table.ending(ID), Some(&Err("lost".to_owned())));
     }
 
@@ -430,24 +313,27 @@ mod tests {
         table.release(ID);
         assert!(table.get(ID).is_none());
         let late = table.begin(&header(0, &["next"]), 4, memory);
-        assert!(matches!(late, Begun::Finished(failed) if failed.is_empty()));
+        assert!(matches!(late, Admission::Finished(failed) if failed.is_empty()));
     }
 
     #[test]
     fn patience_begins_with_the_first_one_who_waits_alone() {
         let mut table = Table::default();
         let (now, second) = (Instant::now(), Duration::from_secs(1));
-        let entry = table.expected(ID);
-        assert_eq!(entry.patience_left(second, now), Some(second));
+        let transfer = table.expected(ID);
+        assert_eq!(transfer.patience_left(second, now), Some(second));
         assert_eq!(
-            entry.patience_left(second, now + second),
+            transfer.patience_left(second, now + second),
             Some(Duration::ZERO)
         );
         table.begin(&header(0, &[]), 1, memory);
-        let entry = table.get_mut(ID).unwrap();
-        assert_eq!(entry.patience_left(second, now + 2 * second), None);
-        entry.upstream.as_mut().unwrap().fed = false;
-        assert_eq!(entry.patience_left(second, now + 3 * second), Some(second));
+        let transfer = table.get_mut(ID).unwrap();
+        assert_eq!(transfer.patience_left(second, now + 2 * second), None);
+        transfer.upstream.as_mut().unwrap().fed = false;
+        assert_eq!(
+            transfer.patience_left(second, now + 3 * second),
+            Some(second)
+        );
     }
 
     #[test]

@@ -7,7 +7,9 @@
 //! single reply, and then its pieces, each behind its length, the last of length 0; so a client that
 //! reads slowly holds up its own stream alone.
 
-use std::collections::{BTreeMap, HashSet};
+mod receive;
+
+use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
@@ -15,18 +17,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
-use oka_ipc::secure::{Cipher, FIRST_BYTES, Identity, SECOND_BYTES, TAG_BYTES};
+use bytes::{Buf, BufMut, BytesMut};
+use oka_ipc::secure::{Cipher, FIRST_BYTES, Identity, SECOND_BYTES};
 use oka_ipc::{Endpoint, Key};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::watch;
 
 use crate::board::Board;
-use crate::content::together;
-use crate::gateway::{Broken, Exchange, Reply};
-use crate::metrics::numbers;
+use crate::gateway::Reply;
 use crate::slots::{Id, gateway_of};
+
+pub(crate) use self::receive::{Admission, receive_local, receive_tcp};
 
 /// Where the replies of other processes come in at a gateway.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -248,180 +247,6 @@ fn greet(
     Ok((socket, Some(send)))
 }
 
-/// The key of a gateway, and those that it admits, once it knows them.
-#[derive(Debug, Clone)]
-pub(crate) struct Admission {
-    pub(crate) identity: Arc<Identity>,
-    pub(crate) admitted: watch::Receiver<Option<HashSet<Key>>>,
-}
-
-/// Takes in the replies of all who connect from this host.
-pub(crate) async fn receive_local(listener: UnixListener, exchange: Arc<Exchange>) {
-    loop {
-        let Ok((socket, _)) = listener.accept().await else {
-            tokio::time::sleep(PAUSE).await; // out of descriptors, most likely
-            continue;
-        };
-        let incoming = Incoming {
-            socket,
-            cipher: None,
-        };
-        tokio::spawn(hear(incoming, Arc::clone(&exchange)));
-    }
-}
-
-/// Takes in the replies of all who connect from others, and whose keys are admitted.
-pub(crate) async fn receive_tcp(
-    listener: TcpListener,
-    admission: Option<Admission>,
-    exchange: Arc<Exchange>,
-) {
-    loop {
-        let Ok((socket, _)) = listener.accept().await else {
-            tokio::time::sleep(PAUSE).await; // out of descriptors, most likely
-            continue;
-        };
-        let (admission, exchange) = (admission.clone(), Arc::clone(&exchange));
-        tokio::spawn(async move {
-            if let Ok(incoming) = welcome(socket, admission).await {
-                hear(incoming, exchange).await;
-            }
-        });
-    }
-}
-
-async fn welcome(
-    mut socket: tokio::net::TcpStream,
-    admission: Option<Admission>,
-) -> io::Result<Incoming<tokio::net::TcpStream>> {
-    let Some(mut admission) = admission else {
-        let cipher = None;
-        return Ok(Incoming { socket, cipher });
-    };
-    let stranger = || io::Error::from(io::ErrorKind::PermissionDenied);
-    let greeting = async {
-        let mut first = [0; FIRST_BYTES];
-        socket.read_exact(&mut first).await?;
-        let mut handshake = admission.identity.respond(PROLOGUE)?;
-        handshake.read(&first)?;
-        // Tasks connect in any order: this gateway may not know its peers yet.
-        let peer = handshake.peer().ok_or_else(stranger)?;
-        let known = admission.admitted.wait_for(Option::is_some).await;
-        let is_admitted = known.is_ok_and(|keys| keys.iter().flatten().any(|key| *key == peer));
-        if !is_admitted {
-            return Err(stranger());
-        }
-        let second = handshake.write::<SECOND_BYTES>()?;
-        socket.write_all(&second).await?;
-        handshake.finish()
-    };
-    let greeted = tokio::time::timeout(GREETING, greeting).await;
-    let (_, receive) = greeted.map_err(|_| stranger())??;
-    let cipher = Some(receive);
-    Ok(Incoming { socket, cipher })
-}
-
-/// The end that is read from.
-struct Incoming<S> {
-    socket: S,
-    cipher: Option<Cipher>,
-}
-
-impl<S: AsyncRead + Unpin> Incoming<S> {
-    /// Appends what has come; fails at the end.
-    async fn fill(&mut self, bytes: &mut BytesMut) -> io::Result<()> {
-        let Some(cipher) = &mut self.cipher else {
-            bytes.reserve(ROOM);
-            return match self.socket.read_buf(bytes).await? {
-                0 => Err(io::ErrorKind::UnexpectedEof.into()),
-                _ => Ok(()),
-            };
-        };
-        let length = self.socket.read_u32_le().await? as usize;
-        if length > MOST_SEALED_BYTES {
-            return Err(io::ErrorKind::InvalidData.into());
-        }
-        let start = bytes.len();
-        bytes.resize(start + length, 0);
-        self.socket.read_exact(&mut bytes[start..]).await?;
-        let mut tag = [0; TAG_BYTES];
-        self.socket.read_exact(&mut tag).await?;
-        cipher.open(&mut bytes[start..], tag)
-    }
-}
-
-async fn hear<S: AsyncRead + AsyncWrite + Unpin>(
-    mut incoming: Incoming<S>,
-    exchange: Arc<Exchange>,
-) {
-    let mut bytes = BytesMut::new();
-    if incoming.fill(&mut bytes).await.is_err() {
-        return;
-    }
-    match bytes.get_u8() {
-        REPLIES => loop {
-            exchange.reply(std::iter::from_fn(|| Reply::decode(&mut bytes)));
-            if incoming.fill(&mut bytes).await.is_err() {
-                return;
-            }
-        },
-        WORK => exchange.note_work(),
-        METRICS if incoming.cipher.is_none() => {
-            let numbers = numbers(&exchange).map(u64::to_le_bytes);
-            let _ = incoming.socket.write_all(numbers.as_flattened()).await; // or nobody waits for it
-        }
-        STREAM => {
-            let _ = pass_on(incoming, bytes, &exchange).await; // its client sees what became of it
-        }
-        _ => {}
-    }
-}
-
-/// Hands a stream on to its client, as fast as that one reads.
-async fn pass_on<S: AsyncRead + Unpin>(
-    mut incoming: Incoming<S>,
-    mut bytes: BytesMut,
-    exchange: &Exchange,
-) -> Result<(), Broken> {
-    let first = loop {
-        if let Some(reply) = Reply::decode(&mut bytes) {
-            break reply;
-        }
-        incoming.fill(&mut bytes).await.map_err(|_| Broken)?;
-    };
-    let id = first.id;
-    let pieces = exchange.begin_stream(first).ok_or(Broken)?;
-    loop {
-        while let Some(piece) = piece(&mut bytes) {
-            if piece.is_empty() {
-                exchange.end_stream(id);
-                return Ok(());
-            }
-            let kept = tokio::select! {
-                kept = exchange.budget.wait(piece.len()) => kept,
-                () = pieces.closed() => return Err(Broken),
-            };
-            let piece = Ok(together(piece, kept));
-            pieces.send(piece).await.map_err(|_| Broken)?;
-        }
-        if incoming.fill(&mut bytes).await.is_err() {
-            let _ = pieces.send(Err(Broken)).await;
-            exchange.end_stream(id);
-            return Err(Broken);
-        }
-    }
-}
-
-/// Takes off the piece that the bytes begin with, if it is there as a whole.
-fn piece(bytes: &mut BytesMut) -> Option<Bytes> {
-    let length = bytes.get(..LENGTH_BYTES)?.get_u32_le() as usize;
-    if bytes.len() - LENGTH_BYTES < length {
-        return None;
-    }
-    bytes.advance(LENGTH_BYTES);
-    Some(bytes.split_to(length).freeze())
-}
-
 impl Reply {
     /// Appends the reply as it travels.
     pub fn encode(&self, bytes: &mut Vec<u8>) {
@@ -475,8 +300,4 @@ pub(crate) const METRICS: u8 = b'M';
 const PROLOGUE: &[u8] = b"oka replies 1";
 const HEADER_BYTES: usize = 8 + 2 + 4 + 8;
 const LENGTH_BYTES: usize = 4;
-const ROOM: usize = 64 * 1024;
 const MOST_SEALED_BYTES: usize = 1 << 20;
-/// For a peer to prove its key.
-const GREETING: Duration = Duration::from_mins(1);
-const PAUSE: Duration = Duration::from_millis(50);
