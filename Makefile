@@ -15,7 +15,7 @@ export RAY_USAGE_STATS_ENABLED := 0
 # of one task took 0.78 CPU seconds rather than 0.40 (Intel Xeon, 2026-11-23).
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help build wordcount test lint format rust-test loom python-test stubs fuzz soak chaos tables rescales nexmark load bench bench-check peers first-hour k8s-check k8s-tools k8s-kuberay clean
+.PHONY: help build wordcount test lint format rust-test loom python-test stubs fuzz soak chaos tables rescales nexmark load s3-server bench bench-check peers first-hour k8s-check k8s-tools k8s-kuberay clean
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
@@ -34,13 +34,20 @@ $(BUILT): $(INSTALLED) $(RUST)
 
 build: $(BUILT) ## set up .venv and build the Rust core into it
 
-# Programs of their own: in the native module they would be in every worker. They take 7 and 12 s of CPU time.
-PROGRAMS := target/release/oka-nexmark target/release/oka-load
+# Programs of their own: in the native module they would be in every worker. They take 7 and 12 s of CPU time,
+# CPUS3.
+PROGRAMS := target/release/oka-nexmark target/release/oka-load engine/bin/oka-s3-server
+OF_PROGRAMS := $(patsubst %,--package oka-%,nexmark load s3-server)
 nexmark: target/release/oka-nexmark ## build the generator of Nexmark's events, for pipelines/nexmark
 load: target/release/oka-load ## build the HTTP client at a rate, for oka bench serve
+s3-server: engine/bin/oka-s3-server ## build the S3 server, for oka s3 serve; wheels made behind it have it
+
+# Where a wheel has it, too.
+engine/bin/%: target/release/%
+	install -D --strip $< $@
 
 .SECONDEXPANSION:
-$(PROGRAMS): target/release/oka-%: Cargo.toml Cargo.lock $$(wildcard rust/$$*/*.toml rust/$$*/src/*.rs)
+target/release/oka-%: Cargo.toml Cargo.lock $$(wildcard rust/$$*/*.toml rust/$$*/src/*.rs)
 	cargo build --quiet --release --locked --target-dir target --package oka-$*
 	@touch $@
 
@@ -64,7 +71,7 @@ test: $(BUILT) $(PROGRAMS) $(K8S_TOOLS) ## everything that must pass: lint, type
 lint: $(BUILT) ## formatting, lints, types, direction of imports
 	cargo fmt --check
 	cargo clippy $(CHECKED) --all-targets -- -D warnings
-	cargo clippy $(CHECKED) --package oka-nexmark --package oka-load --all-targets -- -D warnings
+	cargo clippy $(CHECKED) $(OF_PROGRAMS) --all-targets -- -D warnings
 	$(BIN)/ruff format --quiet --check
 	$(BIN)/ruff check --quiet
 	$(BIN)/mypy
@@ -84,7 +91,7 @@ format: $(INSTALLED) ## format Rust and Python
 lint rust-test: export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 rust-test: $(INSTALLED) loom ## tests of the crates
 	cargo test $(CHECKED)
-	cargo test $(CHECKED) --package oka-nexmark --package oka-load
+	cargo test $(CHECKED) $(OF_PROGRAMS)
 
 loom: ## the lock-free ring under every interleaving of its threads
 	cargo test $(CHECKED) --package oka-ring --lib --features loom
@@ -191,4 +198,4 @@ first-hour: ## what README says, by an ordinary user, from a fresh clone in a fo
 	$(PYTHON) -m tests.first_hour
 
 clean: ## remove what was built
-	rm -rf $(VENV) .peers .k8s target engine/_native*.so
+	rm -rf $(VENV) .peers .k8s target engine/bin engine/_native*.so

@@ -29,7 +29,8 @@ from engine.errors import ConfigError, EngineError
 from engine.report.progress import telling
 from engine.report.provenance import commit, machine, versions
 from engine.report.tables import table
-from engine.s3 import S3, S3Server, split_url
+from engine.s3 import S3, split_url
+from engine.s3_server import S3Server
 
 SCHEMA = "oka.bench.s3/1"
 KEYS_SCHEMA = "oka.s3_keys/1"

@@ -1,7 +1,7 @@
 from typing import Any, SupportsFloat, SupportsIndex, final
 from typing_extensions import disjoint_base
 
-__all__ = ["Aggregate", "AggregateError", "Batch", "Blob", "BlobNode", "BlobStatistics", "Cancelled", "ChannelLost", "Control", "DecodeError", "Digests", "EncodeError", "Finder", "FrozenDict", "HttpGateway", "HttpReplies", "HttpStream", "InputStatistics", "KeyExtractError", "KeyedEntries", "Landing", "LatencyHistogram", "Latest", "Network", "NetworkError", "NetworkStatistics", "OutputGate", "OutputStatistics", "Paired", "ResourceError", "S3Client", "S3Server", "StorageFailed", "WindowAggregate", "ipc_streams", "keyed_entries", "mapped", "needs", "partition", "plain_keys", "register_extensions", "take_rows", "use_precise_timers", "xxh3"]
+__all__ = ["Aggregate", "AggregateError", "Batch", "Blob", "BlobNode", "BlobStatistics", "Cancelled", "ChannelLost", "Control", "DecodeError", "Digests", "EncodeError", "Finder", "FrozenDict", "HttpGateway", "HttpReplies", "HttpStream", "InputStatistics", "KeyExtractError", "KeyedEntries", "Landing", "LatencyHistogram", "Latest", "Network", "NetworkError", "NetworkStatistics", "OutputGate", "OutputStatistics", "Paired", "ResourceError", "S3Client", "StorageFailed", "WindowAggregate", "ipc_streams", "keyed_entries", "mapped", "needs", "partition", "plain_keys", "register_extensions", "take_rows", "use_precise_timers", "xxh3"]
 
 @final
 class Aggregate:
@@ -1014,37 +1014,6 @@ class S3Client:
     def size(self, /, key: "str") -> int:
         """
         The size of the object.
-        """
-
-@final
-class S3Server:
-    """
-    S3's protocol on a folder: a folder in it is a bucket, a file below that an object.
-
-    For development and tests. It has threads of its own and runs until `close`, or until it is
-    dropped.
-    """
-    def __new__(cls, /, folder: "str", host: "str" = "127.0.0.1", port: "int" = 0, *, access_key: "str", secret_key: "str", region: "str" = "us-east-1", roles: "list[str]" = ..., web_identity_token_file: "str | None" = None, session_seconds: "float" = 3600.0) -> S3Server:
-        """
-        Listens, and serves the folder to whoever signs with the key. Raises OSError where the folder
-        or the port cannot be had.
-
-        `port`: 0 picks one. `roles`: ARNs of the roles that may be assumed, with the key or with the
-        web identity token in the file `web_identity_token_file`. `session_seconds`: the longest that
-        temporary credentials last.
-        """
-    def close(self, /) -> None:
-        """
-        Cuts off all connections and ends the threads. Does nothing the second time.
-        """
-    @property
-    def endpoint(self, /) -> str:
-        """
-        Where requests go: http://HOST:PORT.
-        """
-    def statistics(self, /) -> tuple[int, int, int]:
-        """
-        Requests, bytes sent and bytes received so far.
         """
 
 @disjoint_base

@@ -1,11 +1,7 @@
 """Objects in S3, or in anything that speaks its protocol: the other door to the Rust core.
 
 `S3.open("s3://bucket/prefix")` reads and writes whole objects below a prefix, in parallel ranges.
-`S3Server` is a server of our own on a folder, for development and tests.
-
-    with S3Server(folder, access_key="me", secret_key="secret") as server:
-        s3 = S3.open("s3://models/v1", endpoint=server.endpoint)
-        s3.put("weights", array)
+`engine.s3_server` has a server of our own on a folder, for development and tests.
 
 Credentials come from where the AWS tools find them: the environment, the profile of ~/.aws, a web
 identity token (IRSA), the container, the instance; `role_arn` is assumed with these.
@@ -18,11 +14,9 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from engine._native import S3Client, StorageFailed
-from engine._native import S3Server as NativeServer
 from engine.errors import ConfigError, StorageError
 
 if TYPE_CHECKING:
@@ -32,7 +26,7 @@ if TYPE_CHECKING:
     # NumPy's arrays are buffers in every version of Python, for its types only from 3.12.
     Buffer: TypeAlias = PlainBuffer | np.ndarray[Any, Any]
 
-__all__ = ["S3", "S3Server", "ServerStatistics"]
+__all__ = ["S3"]
 
 
 class S3:
@@ -185,86 +179,6 @@ class S3:
         return _told(self.endpoint, self.bucket, whole)
 
 
-class ServerStatistics(NamedTuple):
-    """What went through a server so far."""
-
-    requests: int
-    bytes_sent: int
-    bytes_received: int
-
-
-class S3Server:
-    """S3's protocol on a folder: a folder in it is a bucket, a file below that an object.
-
-    For development and tests. Signatures are checked; keys cannot lead out of their bucket. Objects
-    have no metadata and no versions; their ETag is not an MD5 sum. It has threads of its own and
-    runs until `close`, or the end of a `with` block.
-    """
-
-    def __init__(
-        self,
-        folder: str | os.PathLike[str],
-        host: str = "127.0.0.1",
-        port: int = 0,
-        *,
-        access_key: str,
-        secret_key: str,
-        region: str = "us-east-1",
-        roles: Sequence[str] = (),
-        web_identity_token_file: str | os.PathLike[str] | None = None,
-        session_seconds: float = 3600.0,
-    ) -> None:
-        """Serve `folder`, which is made where it is missing; port 0 picks one.
-
-        `roles` are ARNs that may be assumed, with the key or, where it has a file, with the web
-        identity token in it. `session_seconds`: the longest that temporary credentials last. Raises
-        StorageError where the folder or the port cannot be had.
-        """
-        if not access_key or not secret_key:
-            raise ConfigError("the server needs an access key and a secret key, both not empty")
-        token_file = web_identity_token_file
-        try:
-            self._server = NativeServer(
-                os.fspath(folder),
-                host,
-                port,
-                access_key=access_key,
-                secret_key=secret_key,
-                region=region,
-                roles=list(roles),
-                web_identity_token_file=None if token_file is None else os.fspath(token_file),
-                session_seconds=session_seconds,
-            )
-        except OSError as error:
-            raise StorageError(
-                f"the S3 server did not start: {error}", _start_hint(error)
-            ) from None
-
-    @property
-    def endpoint(self) -> str:
-        """Where requests go, such as http://127.0.0.1:9000."""
-        return self._server.endpoint
-
-    def statistics(self) -> ServerStatistics:
-        """What went through so far."""
-        return ServerStatistics(*self._server.statistics())
-
-    def close(self) -> None:
-        """Cut off all connections and end the threads. Does nothing the second time."""
-        self._server.close()
-
-    def __enter__(self) -> S3Server:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
-
 def split_url(url: str) -> tuple[str, str]:
     """Bucket and prefix of `s3://bucket/prefix`, the prefix without slashes around it."""
     found = re.fullmatch(r"s3://([^/]+)(?:/(.*))?", url)
@@ -325,15 +239,6 @@ def _host_of_ray() -> str | None:
         return None
     worker = ray._private.worker.global_worker
     return str(worker.node.node_ip_address) if worker.mode == ray.WORKER_MODE else None
-
-
-def _start_hint(error: OSError) -> str | None:
-    text = str(error)
-    if "in use" in text:
-        return "another program listens there: take another --port, or 0 for any"
-    if "another server" in text:
-        return "stop that one, or serve another folder"
-    return None
 
 
 _KEYS = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the profile of AWS_PROFILE"

@@ -31,6 +31,7 @@ ALLOWED = {
     "oka-s3": set(),
     "oka-nexmark": set(),
     "oka-load": set(),
+    "oka-s3-server": set(),
     "oka-native": {
         "oka-protocol",
         "oka-codec",
@@ -64,7 +65,7 @@ def main() -> int:
         and dependency["name"] not in ALLOWED.get(package["name"], set())
     ]
     unknown = [p["name"] for p in metadata["packages"] if p["name"] not in ALLOWED]
-    checked = re.findall(r"^(oka-\w+) =", CHECKED.read_text(encoding="utf-8"), re.MULTILINE)
+    checked = re.findall(r"^(oka-[\w-]+) =", CHECKED.read_text(encoding="utf-8"), re.MULTILINE)
     unchecked = ALLOWED.keys() - set(checked) - {"oka-fuzz"}  # fuzz has a profile of its own
     wrong += [f"{name} is not in ALLOWED" for name in unknown]
     wrong += [f"{name} is not in {CHECKED.name}" for name in sorted(unchecked)]

@@ -111,6 +111,7 @@ def steps(clone: Path, project: Path, whole: bool) -> Iterator[Step]:
     activate = next(command for command in commands if command.startswith("source "))
     yield Step(clone, _one(commands, "make wordcount"))
     yield Step(clone, f"{activate}; oka --version; oka --help > /dev/null")
+    yield Step(clone, _one(commands, "make s3-server"))
 
     for name in _programs(clone):
         yield Step(project, f"source ../oka/{activate.split()[1]}; {_served(commands, name)}")

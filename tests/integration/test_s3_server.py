@@ -5,18 +5,24 @@ from __future__ import annotations
 import http.client
 import os
 import resource
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from botocore.exceptions import ClientError, HTTPClientError
 
 from engine.errors import ConfigError, StorageError
-from engine.s3 import S3Server
+from engine.s3_server import S3Server
 from tests.integration.s3_server import ACCESS_KEY, ROLE, SECRET_KEY, serving, stranger
 from tests.waiting import wait_until
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -355,15 +361,13 @@ def test_web_identity(tmp_path: Path) -> None:
         sts.assume_role_with_web_identity(**wanted, WebIdentityToken="a.web.token")
 
 
-def test_a_full_disk(s3: Any, tmp_path: Path) -> None:
+def test_a_full_disk(server: S3Server, s3: Any, tmp_path: Path) -> None:
     put(s3, "key", b"the first")
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, limits[1]))  # as full as it can be made
-    try:
-        with pytest.raises(ClientError, match="InsufficientStorage") as caught:
-            put(s3, "key", b"x" * (3 << 20))
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    pid = server.pid
+    limits = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (1 << 20, limits[1]))  # as full as can be made
+    with pytest.raises(ClientError, match="InsufficientStorage") as caught:
+        put(s3, "key", b"x" * (3 << 20))
     assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == 507
     assert objects(tmp_path) == ["objects/models/key"]
     assert s3.get_object(Bucket="models", Key="key")["Body"].read() == b"the first"
@@ -391,3 +395,33 @@ def test_a_closed_server_leaves_only_objects(tmp_path: Path) -> None:
         assert server.statistics().bytes_received == 1
     server.close()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["models"]
+
+
+def test_a_server_that_is_not_built(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("OKA_S3_SERVER", "/nowhere/oka-s3-server")
+    with pytest.raises(ConfigError, match=r"(?s)no /nowhere/oka-s3-server.*make s3-server"):
+        S3Server(tmp_path, access_key="mine", secret_key="secret")
+
+
+def test_a_server_that_has_ended_says_so(server: S3Server) -> None:
+    os.kill(server.pid, signal.SIGKILL)
+    with pytest.raises(StorageError, match="has ended: status -9"):
+        server.statistics()
+    server.close()
+
+
+def test_a_server_ends_with_whoever_started_it(tmp_path: Path) -> None:
+    program = f"""
+import signal
+from engine.s3_server import S3Server
+server = S3Server({str(tmp_path)!r}, access_key="mine", secret_key="secret")
+print(server.pid, flush=True)
+signal.pause()
+"""
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT) as starter:
+        assert starter.stdout is not None
+        pid = int(starter.stdout.readline())
+        assert psutil.pid_exists(pid)
+        starter.kill()
+    wait_until(lambda: not psutil.pid_exists(pid))

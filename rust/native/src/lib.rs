@@ -77,7 +77,7 @@ mod _native {
     #[pymodule_export]
     use super::paired::Paired;
     #[pymodule_export]
-    use super::s3::{S3Client, S3Server};
+    use super::s3::S3Client;
     #[pymodule_export]
     use super::state::{Digests, KeyedEntries, keyed_entries, needs};
     #[pymodule_export]

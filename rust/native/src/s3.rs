@@ -1,108 +1,12 @@
-//! S3 for Python: the server and the client, every call without the GIL.
+//! S3 for Python: every call without the GIL.
 
 use crate::buffer::readable;
 use crate::error::StorageFailed;
-use oka_s3::{Client, ClientConfig, Failure, Server, ServerConfig};
+use oka_s3::{Client, ClientConfig, Failure};
 use pyo3::buffer::PyBuffer;
-use pyo3::exceptions::{PyBufferError, PyOSError, PyValueError};
+use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
-use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
-
-/// S3's protocol on a folder: a folder in it is a bucket, a file below that an object.
-///
-/// For development and tests. It has threads of its own and runs until `close`, or until it is
-/// dropped.
-#[pyclass(frozen, module = "engine._native")]
-pub(crate) struct S3Server {
-    server: Mutex<Server>,
-    address: SocketAddr,
-}
-
-#[pymethods]
-impl S3Server {
-    /// Listens, and serves the folder to whoever signs with the key. Raises OSError where the folder
-    /// or the port cannot be had.
-    ///
-    /// `port`: 0 picks one. `roles`: ARNs of the roles that may be assumed, with the key or with the
-    /// web identity token in the file `web_identity_token_file`. `session_seconds`: the longest that
-    /// temporary credentials last.
-    #[new]
-    #[allow(clippy::too_many_arguments, reason = "settings with names in Python")]
-    #[pyo3(signature = (
-        folder: "str",
-        host: "str" = "127.0.0.1",
-        port: "int" = 0,
-        *,
-        access_key: "str",
-        secret_key: "str",
-        region: "str" = "us-east-1",
-        roles: "list[str]" = Vec::new(),
-        web_identity_token_file: "str | None" = None,
-        session_seconds: "float" = 3600.0,
-    ))]
-    fn new(
-        py: Python<'_>,
-        folder: PathBuf,
-        host: &str,
-        port: u16,
-        access_key: String,
-        secret_key: String,
-        region: &str,
-        roles: Vec<String>,
-        web_identity_token_file: Option<PathBuf>,
-        session_seconds: f64,
-    ) -> PyResult<Self> {
-        let session = Duration::try_from_secs_f64(session_seconds).map_err(|_| {
-            PyValueError::new_err(format!(
-                "session_seconds is {session_seconds}, expected 0 or more"
-            ))
-        })?;
-        let config = ServerConfig {
-            folder,
-            host: host.to_owned(),
-            port,
-            access_key,
-            secret_key,
-            region: region.to_owned(),
-            roles,
-            web_identity_token_file,
-            session,
-        };
-        let server = py
-            .detach(|| Server::start(config))
-            .map_err(|error| PyOSError::new_err(error.to_string()))?;
-        Ok(Self {
-            address: server.address(),
-            server: Mutex::new(server),
-        })
-    }
-
-    /// Where requests go: http://HOST:PORT.
-    #[getter]
-    fn endpoint(&self) -> String {
-        format!("http://{}", self.address)
-    }
-
-    /// Requests, bytes sent and bytes received so far.
-    fn statistics(&self) -> (u64, u64, u64) {
-        let now = self.server().statistics();
-        (now.requests, now.bytes_sent, now.bytes_received)
-    }
-
-    /// Cuts off all connections and ends the threads. Does nothing the second time.
-    fn close(&self, py: Python<'_>) {
-        py.detach(|| self.server().close());
-    }
-}
-
-impl S3Server {
-    fn server(&self) -> MutexGuard<'_, Server> {
-        self.server.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// A bucket and prefix of an S3 endpoint. Thread-safe; every call ends soon after Ctrl-C.
 ///

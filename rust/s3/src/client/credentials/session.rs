@@ -5,9 +5,10 @@ use crate::client::credentials::{CredentialError, Setting};
 use crate::client::failure::{innermost, text_of};
 use crate::client::http::Connector;
 use crate::client::profile::variable;
-use hyper::{Method, header};
+
 use object_store::aws::{AwsAuthorizer, AwsCredential, AwsCredentialProvider};
 use object_store::client::HttpRequest;
+use reqwest::{Method, header};
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! Keys of a bucket, in their order, page by page.
 
-use crate::server::folder::{About, Folder, FolderError};
+use crate::folder::{About, Folder, FolderError};
 use std::io;
 use std::path::Path;
 

@@ -1,7 +1,7 @@
 //! Multipart uploads: a folder each, with a file per part, until they become one object.
 
-use crate::server::folder::{About, Folder, FolderError, Partial, check_key, no_room};
-use crate::server::identity::random_text;
+use crate::folder::{About, Folder, FolderError, Partial, check_key, no_room};
+use crate::identity::random_text;
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
 use std::path::PathBuf;

@@ -1,27 +1,26 @@
 //! The operations of S3 on the folder.
 
-use crate::server::body::{FileBlocks, receive};
-use crate::server::failure::{Failed, blocking};
-use crate::server::folder::{About, Folder, Partial};
-use crate::server::listing::{Page, Query};
-use crate::server::uploads::UploadError;
+use crate::body::{FileBlocks, receive};
+use crate::conditions::{check_conditions, publish};
+use crate::expected::{ExpectedBody, expected};
+use crate::failure::{Failed, blocking};
+use crate::folder::{About, Folder, Partial};
+use crate::listing::{Page, Query};
 use crate::server::{Counters, Region};
-use s3s::checksum::ChecksumHasher;
-use s3s::crypto::Checksum as _;
-use s3s::crypto::{Crc32, Crc32c, Crc64Nvme, Sha1, Sha256};
+use crate::uploads::UploadError;
 use s3s::dto::{
     AbortMultipartUploadInput, AbortMultipartUploadOutput, Bucket, BucketLocationConstraint,
-    Checksum, CommonPrefix, CompleteMultipartUploadInput, CompleteMultipartUploadOutput,
-    CopyObjectInput, CopyObjectOutput, CopyObjectResult, CopySource, CreateBucketInput,
-    CreateBucketOutput, CreateMultipartUploadInput, CreateMultipartUploadOutput, DeleteBucketInput,
-    DeleteBucketOutput, DeleteObjectInput, DeleteObjectOutput, DeleteObjectsInput,
-    DeleteObjectsOutput, DeletedObject, ETag, ETagCondition, Error, GetBucketLocationInput,
-    GetBucketLocationOutput, GetObjectInput, GetObjectOutput, HeadBucketInput, HeadBucketOutput,
-    HeadObjectInput, HeadObjectOutput, ListBucketsInput, ListBucketsOutput, ListObjectsV2Input,
-    ListObjectsV2Output, ListPartsInput, ListPartsOutput, Object, Part, PutObjectInput,
-    PutObjectOutput, StreamingBlob, UploadPartInput, UploadPartOutput,
+    CommonPrefix, CompleteMultipartUploadInput, CompleteMultipartUploadOutput, CopyObjectInput,
+    CopyObjectOutput, CopyObjectResult, CopySource, CreateBucketInput, CreateBucketOutput,
+    CreateMultipartUploadInput, CreateMultipartUploadOutput, DeleteBucketInput, DeleteBucketOutput,
+    DeleteObjectInput, DeleteObjectOutput, DeleteObjectsInput, DeleteObjectsOutput, DeletedObject,
+    ETag, Error, GetBucketLocationInput, GetBucketLocationOutput, GetObjectInput, GetObjectOutput,
+    HeadBucketInput, HeadBucketOutput, HeadObjectInput, HeadObjectOutput, ListBucketsInput,
+    ListBucketsOutput, ListObjectsV2Input, ListObjectsV2Output, ListPartsInput, ListPartsOutput,
+    Object, Part, PutObjectInput, PutObjectOutput, StreamingBlob, UploadPartInput,
+    UploadPartOutput,
 };
-use s3s::{S3, S3Error, S3Request, S3Response, S3Result, TrailingHeaders, s3_error};
+use s3s::{S3, S3Error, S3Request, S3Response, S3Result, s3_error};
 use std::sync::Arc;
 
 /// S3 on a folder.
@@ -32,34 +31,6 @@ pub(crate) struct Storage {
 }
 
 type Answer<T> = S3Result<S3Response<T>>;
-
-/// What the request says about its body.
-struct Given {
-    checksum: Checksum,
-    length: Option<i64>,
-    /// The name of the checksum that follows the body.
-    trailer: Option<String>,
-    trailers: Option<TrailingHeaders>,
-}
-
-/// The same of an object and of a part, whose requests are types of their own.
-macro_rules! given {
-    ($input:ident, $request:ident) => {
-        Given {
-            checksum: Checksum {
-                checksum_crc32: $input.checksum_crc32,
-                checksum_crc32c: $input.checksum_crc32c,
-                checksum_crc64nvme: $input.checksum_crc64nvme,
-                checksum_sha1: $input.checksum_sha1,
-                checksum_sha256: $input.checksum_sha256,
-                ..Checksum::default()
-            },
-            length: $input.content_length,
-            trailer: trailer(&$request.headers),
-            trailers: $request.trailing_headers,
-        }
-    };
-}
 
 #[async_trait::async_trait]
 impl S3 for Storage {
@@ -225,8 +196,8 @@ impl S3 for Storage {
     async fn put_object(&self, request: S3Request<PutObjectInput>) -> Answer<PutObjectOutput> {
         let input = request.input;
         self.check_bucket(input.bucket.clone()).await?;
-        let given = given!(input, request);
-        let partial = self.receive(input.body, given).await?;
+        let expected = expected!(input, request);
+        let partial = self.receive(input.body, expected).await?;
         let condition = (input.if_match, input.if_none_match);
         let (folder, bucket, key) = (self.folder.clone(), input.bucket, input.key);
         let about = publish(folder, partial, bucket, key, condition).await?;
@@ -253,7 +224,7 @@ impl S3 for Storage {
         let about = blocking(move || {
             let (mut file, _) = folder.open_object(&from, &source)?;
             let mut partial = folder.partial()?;
-            std::io::copy(&mut file, &mut partial.file).map_err(crate::server::folder::no_room)?;
+            std::io::copy(&mut file, &mut partial.file).map_err(crate::folder::no_room)?;
             folder.publish(partial, &bucket, &key)
         })
         .await?;
@@ -338,8 +309,8 @@ impl S3 for Storage {
                 "The part number is not in 1 to 10000."
             ));
         }
-        let given = given!(input, request);
-        let partial = self.receive(input.body, given).await?;
+        let expected = expected!(input, request);
+        let partial = self.receive(input.body, expected).await?;
         let (folder, bucket, key) = (self.folder.clone(), input.bucket, input.key);
         let (id, number) = (input.upload_id, input.part_number);
         let about = upload(move || folder.add_part(&bucket, &key, &id, number, partial)).await?;
@@ -419,102 +390,25 @@ impl Storage {
     }
 
     /// The body in a file aside, its length and checksums checked.
-    async fn receive(&self, body: Option<StreamingBlob>, given: Given) -> S3Result<Partial> {
+    async fn receive(
+        &self,
+        body: Option<StreamingBlob>,
+        expected: ExpectedBody,
+    ) -> S3Result<Partial> {
         let folder = self.folder.clone();
-        let partial =
-            blocking(move || folder.partial().map_err(crate::server::folder::no_room)).await?;
+        let partial = blocking(move || folder.partial().map_err(crate::folder::no_room)).await?;
         let Some(body) = body else {
             return Ok(partial);
-        };
-        let wanted = &given.checksum;
-        let asked = |name: &str, value: &Option<String>| {
-            value.is_some() || given.trailer.as_deref() == Some(name)
-        };
-        let hasher = ChecksumHasher {
-            crc32: asked(CRC32, &wanted.checksum_crc32).then(Crc32::new),
-            crc32c: asked(CRC32C, &wanted.checksum_crc32c).then(Crc32c::new),
-            crc64nvme: asked(CRC64NVME, &wanted.checksum_crc64nvme).then(Crc64Nvme::new),
-            sha1: asked(SHA1, &wanted.checksum_sha1).then(Sha1::new),
-            sha256: asked(SHA256, &wanted.checksum_sha256).then(Sha256::new),
         };
         let file = partial
             .file
             .try_clone()
             .map_err(|error| S3Error::from(Failed::from(error)))?;
-        let (_, length, found) = receive(body, file, hasher).await?;
+        let (_, length, found) = receive(body, file, expected.hasher()).await?;
         Counters::add(&self.counters.bytes_received, length);
-        if given.length.is_some_and(|wanted| wanted as u64 != length) {
-            return Err(s3_error!(
-                IncompleteBody,
-                "The body ended before it was whole."
-            ));
-        }
-        let after = |name| {
-            given.trailers.as_ref().and_then(|trailers| {
-                trailers.read(|headers| headers.get(name)?.to_str().ok().map(str::to_owned))?
-            })
-        };
-        let matches = |name, wanted: &Option<String>, found: &Option<String>| {
-            let wanted = wanted.clone().or_else(|| after(name));
-            found.is_none() || wanted.is_none() || wanted == *found
-        };
-        let right = matches(CRC32, &wanted.checksum_crc32, &found.checksum_crc32)
-            && matches(CRC32C, &wanted.checksum_crc32c, &found.checksum_crc32c)
-            && matches(
-                CRC64NVME,
-                &wanted.checksum_crc64nvme,
-                &found.checksum_crc64nvme,
-            )
-            && matches(SHA1, &wanted.checksum_sha1, &found.checksum_sha1)
-            && matches(SHA256, &wanted.checksum_sha256, &found.checksum_sha256);
-        if right {
-            Ok(partial)
-        } else {
-            Err(s3_error!(
-                BadDigest,
-                "The checksum is not that of the body."
-            ))
-        }
+        expected.check(length, &found)?;
+        Ok(partial)
     }
-}
-
-async fn publish(
-    folder: Arc<Folder>,
-    partial: Partial,
-    bucket: String,
-    key: String,
-    (if_match, if_none_match): (Option<ETagCondition>, Option<ETagCondition>),
-) -> S3Result<About> {
-    if if_none_match.is_some() {
-        return blocking(move || folder.create(partial, &bucket, &key)).await;
-    }
-    if let Some(if_match) = if_match {
-        let (folder, bucket, key) = (folder.clone(), bucket.clone(), key.clone());
-        let now = blocking(move || Ok(folder.open_object(&bucket, &key)?.1)).await?;
-        check_conditions(&now, Some(&if_match), None)?;
-    }
-    blocking(move || folder.publish(partial, &bucket, &key)).await
-}
-
-fn check_conditions(
-    about: &About,
-    if_match: Option<&ETagCondition>,
-    if_none_match: Option<&ETagCondition>,
-) -> S3Result<()> {
-    let is = |condition: &ETagCondition| match condition {
-        ETagCondition::Any => true,
-        ETagCondition::ETag(tag) => tag.value() == about.tag,
-    };
-    if if_match.is_some_and(|condition| !is(condition)) {
-        return Err(s3_error!(
-            PreconditionFailed,
-            "The object is not the one that If-Match names: it was replaced."
-        ));
-    }
-    if if_none_match.is_some_and(is) {
-        return Err(s3_error!(NotModified));
-    }
-    Ok(())
 }
 
 async fn upload<T: Send + 'static>(
@@ -539,23 +433,10 @@ async fn upload<T: Send + 'static>(
         })
 }
 
-fn trailer(headers: &hyper::HeaderMap) -> Option<String> {
-    headers
-        .get("x-amz-trailer")?
-        .to_str()
-        .ok()
-        .map(str::to_lowercase)
-}
-
 #[allow(clippy::unnecessary_wraps, reason = "what every operation gives back")]
 fn answer<T>(output: T) -> Answer<T> {
     Ok(S3Response::new(output))
 }
 
-const CRC32: &str = "x-amz-checksum-crc32";
-const CRC32C: &str = "x-amz-checksum-crc32c";
-const CRC64NVME: &str = "x-amz-checksum-crc64nvme";
-const SHA1: &str = "x-amz-checksum-sha1";
-const SHA256: &str = "x-amz-checksum-sha256";
 const BYTES: &str = "application/octet-stream";
 const MOST_KEYS: usize = 1000;

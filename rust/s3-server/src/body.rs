@@ -1,7 +1,7 @@
 //! Bytes between sockets and files: a block is read ahead while the last one is sent.
 
-use crate::server::failure::Failed;
-use crate::server::folder::no_room;
+use crate::failure::Failed;
+use crate::folder::no_room;
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
 use s3s::checksum::ChecksumHasher;

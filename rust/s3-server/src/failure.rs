@@ -1,6 +1,6 @@
 //! What an error of the folder is called in S3.
 
-use crate::server::folder::FolderError;
+use crate::folder::FolderError;
 use hyper::StatusCode;
 use s3s::{S3Error, S3ErrorCode};
 

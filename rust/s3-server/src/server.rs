@@ -1,18 +1,9 @@
-//! The server: S3's protocol on a folder, on threads of its own.
+//! The server: it listens, answers on threads of its own, and counts what goes through.
 
-mod body;
-mod failure;
-mod folder;
-mod identity;
-mod listing;
-mod storage;
-mod sts;
-mod uploads;
-
-use crate::server::folder::Folder;
-use crate::server::identity::{Gate, Identities, Keys};
-use crate::server::storage::Storage;
-use crate::server::sts::TokenService;
+use crate::folder::Folder;
+use crate::identity::{Gate, Identities, Keys};
+use crate::storage::Storage;
+use crate::sts::TokenService;
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -28,7 +19,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
 /// What a server serves, where, and to whom.
-pub struct ServerConfig {
+pub(crate) struct ServerConfig {
     /// The folder whose folders are the buckets. Made where it is missing.
     pub folder: PathBuf,
     /// The address to listen on, such as 127.0.0.1.
@@ -49,7 +40,7 @@ pub struct ServerConfig {
 
 /// Why a server did not start.
 #[derive(Debug, thiserror::Error)]
-pub enum StartError {
+pub(crate) enum StartError {
     #[error("the folder {0} cannot be served: {1}", folder.display(), error)]
     Folder { folder: PathBuf, error: io::Error },
     #[error("{host}:{port} cannot be listened on: {error}")]
@@ -64,14 +55,14 @@ pub enum StartError {
 
 /// What went through a server so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Statistics {
+pub(crate) struct Statistics {
     pub requests: u64,
     pub bytes_sent: u64,
     pub bytes_received: u64,
 }
 
 /// A server that runs until it is closed or dropped.
-pub struct Server {
+pub(crate) struct Server {
     runtime: Option<Runtime>,
     stop: watch::Sender<bool>,
     address: SocketAddr,
@@ -84,12 +75,12 @@ pub(crate) type Region = String;
 #[derive(Default)]
 pub(crate) struct Counters {
     requests: AtomicU64,
-    bytes_sent: AtomicU64,
-    bytes_received: AtomicU64,
+    pub(crate) bytes_sent: AtomicU64,
+    pub(crate) bytes_received: AtomicU64,
 }
 
 impl Counters {
-    fn add(counter: &AtomicU64, count: u64) {
+    pub(crate) fn add(counter: &AtomicU64, count: u64) {
         counter.fetch_add(count, Ordering::Relaxed);
     }
 }

@@ -1,6 +1,6 @@
 //! The token service on the same endpoint: `AssumeRole`, `AssumeRoleWithWebIdentity`.
 
-use crate::server::identity::{Identities, Issued, TOKEN, random_text};
+use crate::identity::{Identities, Issued, TOKEN, random_text};
 use hyper::http::Extensions;
 use hyper::{HeaderMap, Method, StatusCode, Uri, header};
 use s3s::dto::{Timestamp, TimestampFormat};
