@@ -1,7 +1,7 @@
 from typing import Any, SupportsFloat, SupportsIndex, final
 from typing_extensions import disjoint_base
 
-__all__ = ["Aggregate", "AggregateError", "Batch", "Blob", "BlobNode", "BlobStatistics", "Cancelled", "ChannelLost", "Control", "DecodeError", "Digests", "EncodeError", "Finder", "FrozenDict", "HttpGateway", "HttpReplies", "HttpStream", "InputStatistics", "KeyExtractError", "KeyedEntries", "Landing", "LatencyHistogram", "Latest", "Network", "NetworkError", "NetworkStatistics", "OutputGate", "OutputStatistics", "Paired", "ResourceError", "S3Client", "StorageFailed", "WindowAggregate", "ipc_streams", "keyed_entries", "mapped", "needs", "partition", "plain_keys", "register_extensions", "take_rows", "use_precise_timers", "xxh3"]
+__all__ = ["Aggregate", "AggregateError", "Batch", "Blob", "BlobNode", "BlobStatistics", "Cancelled", "ChannelLost", "Control", "DecodeError", "Digests", "EncodeError", "Finder", "FrozenDict", "HttpGateway", "HttpReplies", "HttpStream", "InputStatistics", "KeyExtractError", "KeyedEntries", "Landing", "LatencyHistogram", "Latest", "Network", "NetworkError", "NetworkStatistics", "OutputGate", "OutputStatistics", "Paired", "ResourceError", "S3Client", "StorageFailed", "WindowAggregate", "WindowFold", "ipc_streams", "keyed_entries", "mapped", "needs", "partition", "plain_keys", "register_extensions", "take_rows", "use_precise_timers", "xxh3"]
 
 @final
 class Aggregate:
@@ -1088,6 +1088,79 @@ class WindowAggregate:
     def take_late(self, /) -> "list[Any]":
         """
         Those that came so since it was called, in batches.
+        """
+
+@final
+class WindowFold:
+    """
+    The windows of a task, and what functions of Python make of the records of a key in each.
+
+    `fold` is the functions: of a first record, or None where that is the value itself; of a value and one more record,
+    or None where a value is the list of its records; of a list of values that become one; and of a result, from the
+    key, the value, the start and the end, or None where that is the value.
+
+    `key` and `time` say where in a record they are: None, an item or a field, of keys a tuple of those, of
+    times a function. Pairs have the key first, and behind it the record with the time. `times` is an object with
+    methods: of what is there for a time but is no number, `read` gives microseconds and the number of its form, and
+    `like` of such a number a function that gives microseconds in this form; those of integers and floats
+    are 0 and 1. Without `unit`, what numbers count ("s", "ms", "us" or "ns"), all times are read so; a time is
+    `before_us` before what is found. `key_forms` are functions that make of a new key what can be found again: the next is
+    asked where comparing that one raises TypeError. `windows` and `lateness` are those of `WindowAggregate`. With
+    `tells_changes`, windows come by `changed`, and when they are complete only if they changed since. With `alone`, a
+    record that fails leaves all as it was.
+
+    A result is a tuple: the key, what its records have come to, the start and the end of the window.
+
+    One thread at a time.
+    """
+    def __new__(cls, /, fold: "tuple[Any, Any, Any, Any]", key: "int | str | tuple[int | str, ...] | None", time: "Any", *, paired: "bool", times: "Any", unit: "str | None", before_us: "int", key_forms: "list[Any]", windows: "tuple[str, list[int]]", lateness: "int", tells_changes: "bool", alone: "bool") -> WindowFold: ...
+    def add(self, /, batch: "list[Any]", first: "int", out: "list[tuple[Any, Any, Any, Any]]", late: "list[Any]") -> "None":
+        """
+        Takes in the records of a batch from this one on. Results that come with them are added to `out`, and records
+        that come too late to `late`.
+        """
+    def advance(self, /, watermark_us: "int") -> "None":
+        """
+        Says that event time has come here, in microseconds. `complete` then gives what is complete.
+        """
+    @property
+    def at(self, /) -> int:
+        """
+        Which record of the batch it was that `add` raised for.
+        """
+    def changed(self, /) -> "list[tuple[Any, Any, Any, Any]]":
+        """
+        Those of windows that changed since it was called, and were not given.
+        """
+    def complete(self, /, most: "int") -> "list[tuple[Any, Any, Any, Any]]":
+        """
+        At most so many results of windows that are complete; an empty list if there are no more.
+        """
+    def has_changed(self, /) -> "bool":
+        """
+        Whether there are any.
+        """
+    def keys(self, /) -> "dict[Any, int]":
+        """
+        The numbers of the keys.
+        """
+    def parts(self, /) -> "Any":
+        """
+        What is kept: of each key its number, the watermark or how many records it had, and a tuple for each value:
+        the start, the end of a session, the number of the form of times, and the number of the value.
+        """
+    def restore(self, /, key: "Any", head: "int | None", parts: "list[tuple[int, int, int, Any]]") -> "None":
+        """
+        Goes on with what was kept of a key, before the first batch, as `parts` gave it but for the values themselves.
+        `restored` is to be called behind the last.
+        """
+    def restored(self, /, watermark_us: "int | None") -> "None":
+        """
+        All is restored, and event time had come here.
+        """
+    def values(self, /) -> "dict[int, Any]":
+        """
+        What records have come to, by the numbers of the values.
         """
 
 def ipc_streams(batch: "Any", rows: "list[int]", ends: "list[int]") -> "list[bytes]":

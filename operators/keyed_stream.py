@@ -35,7 +35,7 @@ from operators.stream import Stream, broadcast_sides, check_on_error, own, secon
 from operators.windows.assigners import Assigner, CountWindow
 from operators.windows.windowed_stream import WindowedStream
 from operators.windows.windowing import Emit as WindowEmit
-from operators.windows.windowing import Windowing, check_assigner, check_windowing
+from operators.windows.windowing import Windowing, check_assigner, check_length, check_windowing
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -255,6 +255,7 @@ class KeyedStream(KeyedAggregates[K], Generic[K, T]):
         that completed them.
         """
         check_assigner("window_join", assigner, get_args(Windows))
+        check_length("window_join", assigner)
         joining = self._joining("window_join", right, function, how, (time, right_time), unit)
         operator = WindowJoin(joining, assigner)
         return then((*self._inputs, *second(right.inputs)), operator, "window_join")

@@ -156,16 +156,13 @@ def check_item(method: str, item: object) -> None:
 
 def found_again(key: Any, values: dict[Any, Any]) -> tuple[Any, Any]:
     """A key that was not found, as a dict finds it; its value, or `NONE`."""
-    key = dict_key(key)
-    try:
-        return key, values.get(key, NONE)
-    except TypeError:
-        pass
-    try:
-        key = comparable_key(key)
-        return key, values.get(key, NONE)
-    except TypeError:
-        raise unhashable(key) from None
+    for form in KEY_FORMS:
+        key = form(key)
+        try:
+            return key, values.get(key, NONE)
+        except TypeError:
+            continue
+    raise AssertionError("the last form raises")
 
 
 def unhashable(key: object) -> TypeError:
@@ -174,6 +171,14 @@ def unhashable(key: object) -> TypeError:
         f"the key {key!r:.80} is a {type(key).__name__}, which is not hashable\n\n"
         "hint: make it a tuple, or another that is, by a function: key_by(lambda record: ...)"
     )
+
+
+def _refused(key: object) -> Any:
+    raise unhashable(key) from None
+
+
+KEY_FORMS: tuple[Callable[[Any], Any], ...] = (dict_key, comparable_key, _refused)
+"""What makes a key one that can be found; the next is asked where comparing that fails."""
 
 
 def _checked(key: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import product
+from itertools import chain, product
 from typing import Any, TypeAlias
 
 from engine.graph.context import TaskContext
@@ -12,9 +12,7 @@ from operators.event_time import TimeSelector
 from operators.joins.function import ColumnState, Join, JoinState, Pair
 from operators.windows.assigners import Session, Sliding, Tumbling, first_start, in_words
 from operators.windows.fold import Fold
-from operators.windows.sessions import Sessions
-from operators.windows.slices import Slices
-from operators.windows.state import WindowState
+from operators.windows.values import WindowValues
 from operators.windows.windowing import Windowing
 
 Windows: TypeAlias = Tumbling | Sliding | Session
@@ -69,8 +67,7 @@ class Joined:
         self._outer = joining.outer
         self._failing = context.failing
         windowing = Windowing(None, True, assigner, TimeSelector(_TIME, paired=True))
-        kind: Any = Sessions if isinstance(assigner, Session) else Slices
-        self._windows: WindowState = kind(windowing, _FOLD, context)
+        self._windows = WindowValues(windowing, _FOLD, context)
         self._kept = _Sliding(assigner) if isinstance(assigner, Sliding) else _Counted()
 
     @property
@@ -92,7 +89,8 @@ class Joined:
     def close(self, watermark: float) -> Iterator[Pair]:
         """The partners in the windows that are complete now and were not before."""
         left_outer, right_outer = self._outer
-        for _, (lefts, rights), _, _ in self._windows.close(watermark):
+        results = chain.from_iterable(self._windows.close(watermark))
+        for _, (lefts, rights), _, _ in results:
             self._kept.give(len(lefts) + len(rights))
             if lefts and rights:
                 yield from product(lefts, rights)

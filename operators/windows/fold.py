@@ -16,8 +16,8 @@ class Fold(NamedTuple):
 
     create: Callable[[Any], Accumulated] | None
     """Makes the value of the first record; None where that is the record itself."""
-    add: Callable[[Accumulated, Any], Accumulated]
-    """Adds one more record, which comes later."""
+    add: Callable[[Accumulated, Any], Accumulated] | None
+    """Adds one more record, which comes later; None where the value is the list of all records."""
     merge: Callable[[list[Accumulated]], Accumulated]
     """Merges several parts, which it leaves as they are."""
     value: Callable[[Any, Accumulated, Any, Any], Any] | None
@@ -34,14 +34,14 @@ def reducing(function: Callable[[Any, Any], Any]) -> Fold:
 
 def collecting() -> Fold:
     """The fold of `collect`: a list of the records."""
-    return Fold(_listed, _appended, _joined, _copied, "collect")
+    return Fold(None, None, _joined, _copied, "collect")
 
 
 def applying(function: Callable[[Any, list[Any], Any, Any], Any]) -> Fold:
     """The fold of `apply`: the function gets a list that is its own."""
     return Fold(
-        _listed,
-        _appended,
+        None,
+        None,
         _joined,
         lambda key, records, start, end: function(key, list(records), start, end),
         "apply",
@@ -92,15 +92,6 @@ def _in_words(one: Accumulator[Any, Any, Any]) -> str:
     kind = type(one)
     told = ", ".join(f"{name}={value!r}" for name, value in sorted(fields.items()))
     return f"{kind.__module__}.{kind.__qualname__}({told})"
-
-
-def _listed(record: Any) -> list[Any]:
-    return [record]
-
-
-def _appended(records: list[Any], record: Any) -> list[Any]:
-    records.append(record)
-    return records
 
 
 def _copied(_key: Any, records: list[Any], *_bounds: Any) -> list[Any]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
 from engine.errors import GraphError
@@ -15,9 +14,9 @@ from operators.aggregates import Aggregation, NativeAggregate
 from operators.durations import microseconds, nanoseconds
 from operators.event_time import FARTHEST_US, GivesTime, TimeSelector, with_units_checked
 from operators.keys import Item
-from operators.windows.assigners import Assigner, CountWindow, Every, Session
+from operators.windows.assigners import CountWindow, Every
 from operators.windows.operator import LATE
-from operators.windows.windowing import Windowing
+from operators.windows.windowing import Windowing, check_length, in_numbers
 
 
 @dataclass(frozen=True)
@@ -42,11 +41,7 @@ class NativeWindows(BatchOperator, GivesTime):
         on_error: OnError = "fail",
     ) -> "NativeWindows":
         """One aggregation, or several by name."""
-        length = _length(by.assigner)
-        if length is not None and length > _LONGEST:
-            raise GraphError(
-                f"{method}() follows windows of {length!r}, expected at most 36,000 years"
-            )
+        check_length(method, by.assigner)
         if isinstance(by.emit, Every) and by.allowed_lateness:
             raise GraphError(
                 f"{method}() follows windows with emit={by.emit!r} and allowed_lateness, expected "
@@ -86,7 +81,7 @@ class NativeWindows(BatchOperator, GivesTime):
             *self.of_keys.arguments,
             time=_time(by.time),
             times=None if by.time is None else _Times(by.time),
-            windows=_windows(by.assigner),
+            windows=in_numbers(by.assigner),
             lateness=min(microseconds(by.allowed_lateness), END_OF_TIME),
             updates=by.emit != "final",
             keeps_late=LATE in context.side_outputs,
@@ -218,23 +213,6 @@ class _Every(_Final):
             self.next_timer = self._context.now_ns() + self._period_ns
 
 
-def _length(assigner: Assigner) -> timedelta | None:
-    """How long windows are, at least; None of those of so many records."""
-    if isinstance(assigner, CountWindow):
-        return None
-    return assigner.gap if isinstance(assigner, Session) else assigner.size
-
-
-def _windows(assigner: Assigner) -> tuple[str, list[int]]:
-    if isinstance(assigner, CountWindow):
-        size = min(assigner.size, _MOST_RECORDS)
-        return "counts", [size, min(assigner.slide or size, size)]
-    if isinstance(assigner, Session):
-        return "sessions", [microseconds(assigner.gap)]
-    numbers = (assigner.size, assigner.slide, assigner.offset % assigner.slide)
-    return "slices", [microseconds(each) for each in numbers]
-
-
 def _time(selector: TimeSelector | None) -> tuple[list[Item], str | None, str | None, int]:
     """The path to the time, or to the record where a function finds it, and what it counts.
 
@@ -246,8 +224,3 @@ def _time(selector: TimeSelector | None) -> tuple[list[Item], str | None, str | 
     found = [] if item is None or callable(item) else [item]
     path = [1, *found] if selector.paired else found
     return path, None if callable(item) else unit, selector.column, selector.before_us
-
-
-_LONGEST = timedelta(microseconds=2**60)
-_MOST_RECORDS = 2**60
-"""A window that no key fills."""

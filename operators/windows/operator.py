@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 from engine.graph.batch_operator import BatchFunction, BatchOperator
@@ -11,12 +10,9 @@ from engine.graph.operator import OnError, Properties
 from engine.state import KeyedState
 from operators.durations import nanoseconds
 from operators.event_time import GivesTime, TimeSelector, with_units_checked
-from operators.windows.assigners import CountWindow, Every, Session
-from operators.windows.counted import Counted
+from operators.windows.assigners import Every
 from operators.windows.fold import Fold
-from operators.windows.sessions import Sessions
-from operators.windows.slices import Slices
-from operators.windows.state import AT_THE_END, Result, WindowState
+from operators.windows.values import AT_THE_END, Result, WindowValues
 from operators.windows.windowing import Windowing
 
 LATE = "late"
@@ -47,11 +43,8 @@ class Windows(BatchOperator, GivesTime):
         return with_units_checked(self._open(context), [self.windowing.time], context)
 
     def _open(self, context: TaskContext) -> BatchFunction:
-        assigner, emit = self.windowing.assigner, self.windowing.emit
-        kind: Any = Slices
-        if isinstance(assigner, Session | CountWindow):
-            kind = Sessions if isinstance(assigner, Session) else Counted
-        state: WindowState = kind(self.windowing, self.fold, context)
+        emit = self.windowing.emit
+        state = WindowValues(self.windowing, self.fold, context)
         if isinstance(emit, Every):
             return _Every(state, self.fold, context, nanoseconds(emit.period))
         return (_Updates if emit == "updates" else _Windows)(state, self.fold, context)
@@ -60,7 +53,7 @@ class Windows(BatchOperator, GivesTime):
 class _Windows(BatchFunction):
     """Brings records and watermarks to the windows, and late records to their output."""
 
-    def __init__(self, state: WindowState, fold: Fold, context: TaskContext) -> None:
+    def __init__(self, state: WindowValues, fold: Fold, context: TaskContext) -> None:
         self._state = state
         self._context = context
         self._fold = fold
@@ -77,10 +70,10 @@ class _Windows(BatchFunction):
         return out
 
     def on_watermark(self, watermark_us: int) -> Iterator[list[Result]]:
-        return self._batches(self._state.close(watermark_us))
+        return self._state.close(watermark_us)
 
     def on_end(self) -> Iterator[list[Result]]:
-        return self._batches(self._state.close(AT_THE_END))
+        return self._state.close(AT_THE_END)
 
     def snapshot(self) -> KeyedState:
         return self._state.snapshot(self._context.pickle)
@@ -90,12 +83,6 @@ class _Windows(BatchFunction):
         if (order := state.order_of(self._fold.meaning)) is not None:
             pairs = _reordered(pairs, order)
         self._state.restore(pairs)
-
-    def _batches(self, results: Iterable[Result]) -> Iterator[list[Result]]:
-        """Results in batches, so that what is behind is not held up by thousands of windows."""
-        results = iter(results)
-        while batch := list(islice(results, self._context.batch_size)):
-            yield batch
 
 
 def _reordered(pairs: Iterable[tuple[Any, Any]], order: list[int]) -> Iterator[tuple[Any, Any]]:
@@ -118,7 +105,7 @@ class _Every(_Windows):
     """Gives the windows that changed when the time has come."""
 
     def __init__(
-        self, state: WindowState, fold: Fold, context: TaskContext, period_ns: int
+        self, state: WindowValues, fold: Fold, context: TaskContext, period_ns: int
     ) -> None:
         super().__init__(state, fold, context)
         self._period_ns = period_ns
@@ -129,7 +116,8 @@ class _Every(_Windows):
         return out
 
     def on_timer(self, now_ns: int) -> Iterator[list[Result]]:
-        return self._batches(self._state.changed())
+        changed, most = self._state.changed(), self._context.batch_size
+        return (changed[at : at + most] for at in range(0, len(changed), most))
 
     def restore(self, state: KeyedState) -> None:
         super().restore(state)

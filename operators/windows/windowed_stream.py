@@ -26,7 +26,7 @@ from operators.windows.accumulator import Accumulator
 from operators.windows.fold import Fold, accumulating, applying, collecting, reducing
 from operators.windows.native import NativeWindows
 from operators.windows.operator import Windows
-from operators.windows.windowing import Windowing
+from operators.windows.windowing import Windowing, check_length
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -279,6 +279,7 @@ class WindowedStream(Generic[K, T]):
 
     def _folded(self, name: str, fold: Fold, on_error: OnError) -> Stream[Any]:
         check_on_error(name, on_error)
+        check_length(name, self._windowing.assigner)
         return then(self._inputs, Windows(self._windowing, fold, on_error), name)
 
     def _native(

@@ -6,10 +6,10 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from engine.errors import GraphError
 from operators.aggregates import emit_meaning
-from operators.durations import ZERO, check_duration
+from operators.durations import ZERO, check_duration, microseconds
 from operators.event_time import TimeSelector
 from operators.keys import Key, key_meaning
-from operators.windows.assigners import Assigner, CountWindow, Every, in_words
+from operators.windows.assigners import Assigner, CountWindow, Every, Session, in_words
 
 Emit: TypeAlias = Literal["final", "updates"] | Every
 """When a window's result comes: when it is complete ("final"), for each batch that changed it
@@ -84,10 +84,33 @@ def check_assigner(method: str, assigner: object, kinds: tuple[type, ...]) -> No
     )
 
 
+def check_length(method: str, assigner: Assigner) -> None:
+    """Raise `GraphError` for windows that are longer than times in Rust can be apart."""
+    if isinstance(assigner, CountWindow):
+        return
+    length = assigner.gap if isinstance(assigner, Session) else assigner.size
+    if length > _LONGEST:
+        raise GraphError(f"{method}() follows windows of {length!r}, expected at most 36,000 years")
+
+
+def in_numbers(assigner: Assigner) -> tuple[str, list[int]]:
+    """The kind of windows and their numbers, as Rust is told of them."""
+    if isinstance(assigner, CountWindow):
+        size = min(assigner.size, _MOST_RECORDS)
+        return "counts", [size, min(assigner.slide or size, size)]
+    if isinstance(assigner, Session):
+        return "sessions", [microseconds(assigner.gap)]
+    numbers = (assigner.size, assigner.slide, assigner.offset % assigner.slide)
+    return "slices", [microseconds(each) for each in numbers]
+
+
 def _shown(value: Any) -> str:
     return value.__name__ if isinstance(value, type) else f"{value!r:.80}"
 
 
+_LONGEST = timedelta(microseconds=2**60)
+_MOST_RECORDS = 2**60
+"""A window that no key fills."""
 _END = 3
 """The item of a result that has the window's end."""
 END_COLUMN = "window_end"

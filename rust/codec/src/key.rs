@@ -139,7 +139,10 @@ impl Key {
 
     /// The key inside the record, borrowed from it.
     #[inline]
-    unsafe fn find(&self, record: &Bound<'_, PyAny>) -> Result<*mut ffi::PyObject, Missing> {
+    pub(crate) unsafe fn find(
+        &self,
+        record: &Bound<'_, PyAny>,
+    ) -> Result<*mut ffi::PyObject, Missing> {
         let (py, pointer) = (record.py(), record.as_ptr());
         // SAFETY: the index is checked against the length; the types are exact.
         unsafe {
@@ -206,7 +209,7 @@ impl Key {
 }
 
 /// Why there is no hash.
-enum Missing {
+pub(crate) enum Missing {
     Absent,
     /// The record is of another kind than this, which has such keys.
     Kind(&'static str),

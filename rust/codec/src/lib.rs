@@ -18,6 +18,7 @@ mod error;
 mod extension;
 mod frozen;
 mod inline_values;
+mod item;
 mod key;
 mod objects;
 mod record_cache;

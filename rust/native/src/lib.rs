@@ -23,6 +23,7 @@ mod error;
 mod extension;
 mod gate;
 mod http;
+mod interned;
 mod key;
 mod latency;
 mod latest;
@@ -36,6 +37,7 @@ mod snapshots;
 mod state;
 mod statistics;
 mod timers;
+mod window_fold;
 mod windows;
 
 use pyo3::prelude::*;
@@ -84,6 +86,8 @@ mod _native {
     use super::statistics::{BlobStatistics, InputStatistics, NetworkStatistics, OutputStatistics};
     #[pymodule_export]
     use super::timers::use_precise_timers;
+    #[pymodule_export]
+    use super::window_fold::WindowFold;
     #[pymodule_export]
     use super::windows::WindowAggregate;
     #[pymodule_export]

@@ -85,7 +85,7 @@ pub(crate) struct Like {
 }
 
 impl Like {
-    fn time<'py>(&self, py: Python<'py>, us: i64) -> PyResult<Bound<'py, PyAny>> {
+    pub(crate) fn time<'py>(&self, py: Python<'py>, us: i64) -> PyResult<Bound<'py, PyAny>> {
         let of_unit = |unit: Unit| {
             let is_whole = us % unit.microseconds() == 0;
             is_whole.then(|| unit.to_integer(us)).flatten()

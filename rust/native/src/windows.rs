@@ -94,12 +94,7 @@ impl WindowAggregate {
     ) -> PyResult<Self> {
         let wanted = crate::calls::aggregate_calls(wanted, names.as_deref())?;
         let assigner = assigner(windows)?;
-        let unit_of = |unit: &str| {
-            let unknown =
-                || PyValueError::new_err(format!("unit {unit:?}, expected s, ms, us, ns"));
-            Unit::named(unit).ok_or_else(unknown)
-        };
-        let unit = time.1.as_deref().map(unit_of).transpose()?;
+        let unit = time.1.as_deref().map(unit).transpose()?;
         let emit = if updates { Emit::Updates } else { Emit::Final };
         let mut paths = wanted
             .iter()
@@ -400,8 +395,14 @@ impl KeyedWindows {
     }
 }
 
+/// The unit of this name.
+pub(crate) fn unit(name: &str) -> PyResult<Unit> {
+    let unknown = || PyValueError::new_err(format!("unit {name:?}, expected s, ms, us, ns"));
+    Unit::named(name).ok_or_else(unknown)
+}
+
 /// The windows of this name, of these numbers.
-fn assigner((name, numbers): (String, Vec<i64>)) -> PyResult<Assigner> {
+pub(crate) fn assigner((name, numbers): (String, Vec<i64>)) -> PyResult<Assigner> {
     let refused = |error: WindowsError| PyValueError::new_err(error.to_string());
     match (name.as_str(), &numbers[..]) {
         ("slices", [size, slide, offset]) => {

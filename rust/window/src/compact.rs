@@ -22,23 +22,22 @@ impl Live {
     }
 }
 
-/// Those left, if it is time; `last` is by the number of a key, and `NONE` where it is gone.
-pub(crate) fn live(
-    alive: usize,
-    are_alive: impl ExactSizeIterator<Item = bool>,
-    last: &[u32],
-) -> Option<Live> {
-    if are_alive.len() - alive <= alive + FEWEST_GONE {
-        return None;
-    }
+/// Whether those that are left are few among all that had numbers, so that the others are worth
+/// forgetting.
+pub(crate) fn is_worth_it(alive: usize, all: usize) -> bool {
+    all - alive > alive + FEWEST_GONE
+}
+
+/// Those left; `last` is by the number of a key, and `NONE` where it is gone.
+pub(crate) fn live(are_alive: impl Iterator<Item = bool>, last: &[u32]) -> Live {
     let numbers = |are: &mut dyn Iterator<Item = bool>| {
         let numbered = are.enumerate().filter(|(_, is)| *is);
         numbered.map(|(number, _)| number).collect()
     };
-    Some(Live {
+    Live {
         keys: numbers(&mut last.iter().map(|number| *number != NONE)),
         windows: numbers(&mut { are_alive }),
-    })
+    }
 }
 
 /// Says which window of a key is its last.

@@ -1,6 +1,6 @@
 //! Windows of so many records of a key: which are open, and which are full.
 
-use crate::compact::{Live, NONE, live, set_last};
+use crate::compact::{Live, NONE, is_worth_it, live, set_last};
 use crate::windows::Window;
 use std::collections::VecDeque;
 use std::hint::black_box;
@@ -242,8 +242,13 @@ impl Counted {
     /// The windows that there are still, where they are few among those that there were: the others
     /// are worth forgetting. Keys stay.
     pub fn compact(&mut self) -> Option<Live> {
+        is_worth_it(self.alive, self.windows.len()).then(|| self.live())
+    }
+
+    /// Those, however many they are.
+    pub(crate) fn live(&self) -> Live {
         let are_alive = self.windows.iter().map(|each| !each.is_gone);
-        live(self.alive, are_alive, &[])
+        live(are_alive, &[])
     }
 
     /// Goes on with those alone, which have their places as numbers.

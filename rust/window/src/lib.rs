@@ -8,11 +8,14 @@
 //! - [`Slices`] keeps a table for each slice, and tells which windows are complete.
 //! - [`Sessions`] and [`Counted`] say the same of windows that each key has of its own: those that
 //!   pauses end, and those of so many records. What is kept of them is kept by their numbers.
+//! - [`Numbered`] is any of them without tables: others keep values of any kind by the numbers that it
+//!   gives, and it decides when results come.
 
 mod assigner;
 mod compact;
 mod counted;
 mod due;
+mod numbered;
 mod sessions;
 mod slices;
 mod windows;
@@ -20,6 +23,7 @@ mod windows;
 pub use assigner::Assigner;
 pub use compact::Live;
 pub use counted::Counted;
-pub use sessions::{Placed, Sessions};
+pub use numbered::{Given, Numbered, Numbers, Part, Stop, Taken, Trial};
+pub use sessions::{Ended, Placed, Sessions};
 pub use slices::{Missed, Slice, Slices, Table};
 pub use windows::{FARTHEST, LONGEST, Window, Windows, WindowsError, is_near};

@@ -1,6 +1,6 @@
 //! Sessions of keys: where each begins and ends, which are one now, and which are complete.
 
-use crate::compact::{Live, NONE, live, set_last};
+use crate::compact::{Live, NONE, is_worth_it, live, set_last};
 use crate::due::Due;
 use crate::slices::Missed;
 use crate::windows::{Window, is_near};
@@ -56,6 +56,16 @@ struct Session {
     waits: i64,
     is_complete: bool,
     is_changed: bool,
+}
+
+/// A session that is complete or gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    pub number: usize,
+    /// Whether what it has come to is to be given.
+    pub is_given: bool,
+    /// Whether it is there no longer.
+    pub is_gone: bool,
 }
 
 /// What became of a time.
@@ -117,6 +127,16 @@ impl Sessions {
     /// The next session that is complete now and was not before, in order of their ends, then of
     /// their first times. Where changes are told, only those that changed since they were.
     pub fn complete(&mut self) -> Option<usize> {
+        loop {
+            let ended = self.next_ended()?;
+            if ended.is_given {
+                return Some(ended.number);
+            }
+        }
+    }
+
+    /// The next session that is complete or gone now: [`Self::complete`] is those of them that are given.
+    pub fn next_ended(&mut self) -> Option<Ended> {
         let now = self.watermark.saturating_add(1);
         loop {
             let Some((due, number)) = self.due.pop(now) else {
@@ -132,16 +152,19 @@ impl Sessions {
                 continue;
             }
             let was_changed = mem::take(&mut found.is_changed);
-            let gives = was_changed || !(self.tells_changes || found.is_complete);
-            if found.is_complete || self.lateness == 0 {
+            let is_given = was_changed || !(self.tells_changes || found.is_complete);
+            let is_gone = found.is_complete || self.lateness == 0;
+            if is_gone {
                 self.remove(number);
             } else {
                 found.is_complete = true;
                 self.wait(number);
             }
-            if gives {
-                return Some(number as usize);
-            }
+            return Some(Ended {
+                number: number as usize,
+                is_given,
+                is_gone,
+            });
         }
     }
 
@@ -192,6 +215,23 @@ impl Sessions {
     /// The number of its key.
     pub fn key(&self, number: usize) -> usize {
         self.of_number[number].key as usize
+    }
+
+    /// Whether it is complete, and not gone.
+    pub fn is_complete(&self, number: usize) -> bool {
+        self.of_number[number].is_complete
+    }
+
+    /// Why a time is none that could begin a session, if so.
+    pub fn check(&self, time: i64) -> Result<(), Missed> {
+        if !is_near(time) {
+            return Err(Missed::Far);
+        }
+        let last = time + self.gap - 1;
+        if last <= self.watermark && last.saturating_add(self.lateness) <= self.watermark {
+            return Err(Missed::Late);
+        }
+        Ok(())
     }
 
     /// The sessions that a key has, the last one first.
@@ -262,8 +302,13 @@ impl Sessions {
     /// The keys and the sessions that there are still, where they are few among those that there
     /// were: the others are worth forgetting.
     pub fn compact(&self) -> Option<Live> {
+        is_worth_it(self.alive, self.of_number.len()).then(|| self.live())
+    }
+
+    /// Those, however many they are.
+    pub(crate) fn live(&self) -> Live {
         let are_alive = self.of_number.iter().map(|each| each.waits != DEAD);
-        live(self.alive, are_alive, &self.last)
+        live(are_alive, &self.last)
     }
 
     /// Goes on with those alone: the sessions have their places as numbers, and the keys these.
@@ -308,10 +353,8 @@ impl Sessions {
             found.is_some_and(|found| time < found.span.end)
         };
         if !touches(at) {
+            self.check(time)?;
             let is_complete = end - 1 <= self.watermark;
-            if is_complete && (end - 1).saturating_add(self.lateness) <= self.watermark {
-                return Err(Missed::Late);
-            }
             let span = Window { start: time, end };
             let number = self.begin(key, span, (at, behind), is_complete);
             if is_complete || self.tells_changes {

@@ -8,6 +8,9 @@ use std::ops::Range;
 pub trait Table: Sized {
     type Error;
 
+    /// Whether those that are gone are kept for [`Slices::take_gone`].
+    const IS_TAKEN: bool = false;
+
     /// Takes in all that another table has, of a slice behind those taken in so far.
     fn merge(&mut self, other: &Self) -> Result<(), Self::Error>;
 
@@ -56,6 +59,7 @@ pub struct Slices<T> {
     /// The start of the first window that was not given.
     next: i64,
     running: Option<Running<T>>,
+    gone: Vec<T>,
 }
 
 /// The merge of the slices of a span, with which the next window goes on.
@@ -79,6 +83,7 @@ impl<T: Table> Slices<T> {
             per_us: windows.slices_per_us(),
             next: i64::MIN,
             running: None,
+            gone: Vec::new(),
         }
     }
 
@@ -96,10 +101,22 @@ impl<T: Table> Slices<T> {
     /// A time in the slice of the last one costs a comparison.
     #[inline]
     pub fn table(&mut self, time: i64, make: impl FnOnce() -> T) -> Result<&mut T, Missed> {
-        if time.wrapping_sub(self.current) as u64 >= self.width {
+        if !self.is_current(time) {
             self.seek(time, make)?;
         }
-        Ok(&mut self.of_time[self.at].table)
+        Ok(self.current())
+    }
+
+    /// Whether a time is in the slice of the last one.
+    #[inline]
+    pub(crate) fn is_current(&self, time: i64) -> bool {
+        (time.wrapping_sub(self.current) as u64) < self.width
+    }
+
+    /// The table of the slice that had the last time.
+    #[inline]
+    pub(crate) fn current(&mut self) -> &mut T {
+        &mut self.of_time[self.at].table
     }
 
     /// The tables there are, in order.
@@ -183,6 +200,32 @@ impl<T: Table> Slices<T> {
         self.of_time.range_mut(slices)
     }
 
+    /// The same, to look at.
+    pub fn parts(&self, window: Window) -> impl Iterator<Item = &Slice<T>> {
+        self.of_time.range(self.range(window))
+    }
+
+    /// The table of the slice that has this time; `None` where there is none so far.
+    pub fn find_table(&self, time: i64) -> Result<Option<&T>, Missed> {
+        if !is_near(time) {
+            return Err(Missed::Far);
+        }
+        let found = self.find(time).map(|at| &self.of_time[at]);
+        let gone = match found {
+            Some(found) => found.gone,
+            None => self.gone(self.windows.last_end(self.windows.slice(time).start)),
+        };
+        if self.watermark >= gone {
+            return Err(Missed::Late);
+        }
+        Ok(found.map(|found| &found.table))
+    }
+
+    /// The tables of slices that are gone since this was called, where [`Table::IS_TAKEN`].
+    pub fn take_gone(&mut self) -> Vec<T> {
+        std::mem::take(&mut self.gone)
+    }
+
     /// Whether a window was given.
     pub fn is_given(&self, window: Window) -> bool {
         window.start < self.next
@@ -190,7 +233,12 @@ impl<T: Table> Slices<T> {
 
     /// Whether late times do not count in a window any more.
     pub fn is_gone(&self, window: Window) -> bool {
-        self.watermark >= self.gone(window.end)
+        self.was_gone(window, self.watermark)
+    }
+
+    /// Whether they did not when event time had come here.
+    pub fn was_gone(&self, window: Window, watermark: i64) -> bool {
+        watermark >= self.gone(window.end)
     }
 
     /// The slices that have a window which was given, in order.
@@ -257,7 +305,10 @@ impl<T: Table> Slices<T> {
             && self.windows.last(first.start) < self.next
             && self.watermark >= first.gone
         {
-            self.of_time.pop_front();
+            let gone = self.of_time.pop_front();
+            if T::IS_TAKEN {
+                self.gone.extend(gone.map(|slice| slice.table));
+            }
             self.width = 0;
         }
     }

@@ -118,6 +118,17 @@ impl Windows {
         }
     }
 
+    /// The window that ends here.
+    pub(crate) fn with_end(&self, end: i64) -> Window {
+        let start = end - self.size;
+        Window { start, end }
+    }
+
+    /// From the start of one to the start of the next.
+    pub(crate) fn slide(&self) -> i64 {
+        self.slide
+    }
+
     /// The start of the window behind the one that begins here.
     pub(crate) fn behind(&self, start: i64) -> i64 {
         start + self.slide

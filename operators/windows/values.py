@@ -1,0 +1,189 @@
+"""What the windows of one task have come to, computed by functions of Python.
+
+Which windows there are, which become one and when results come is decided in `rust/window`; Rust
+keeps the values, too, and calls the functions.
+"""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime, tzinfo
+from typing import Any, TypeAlias
+
+from engine.graph.context import TaskContext
+from engine.graph.watermark import END_OF_TIME
+from engine.network import EncodeError, WindowFold
+from engine.state import KeyedState
+from operators.durations import microseconds
+from operators.event_time import TimeSelector
+from operators.keys import KEY_FORMS
+from operators.windows.assigners import Session
+from operators.windows.fold import Fold
+from operators.windows.windowing import Windowing, in_numbers
+
+Result: TypeAlias = tuple[Any, Any, Any, Any]
+"""The key, the value, the window's start and its end."""
+
+AT_THE_END = float("inf")
+"""The watermark behind the last record."""
+
+
+class WindowValues:
+    """The windows of one task, which take records in and give results, without clock or I/O.
+
+    Results of one call are in the order of the windows' ends, then of their keys' first records.
+    With `emit="final"`, a window comes when it is complete, and with each late record again that
+    still counts. Else windows that changed come by `changed`, and when they are complete only if
+    they changed since.
+    """
+
+    def __init__(self, windowing: Windowing, fold: Fold, context: TaskContext) -> None:
+        self.late: list[Any] = []
+        """Records that came too late, as they came; whoever reads them empties it."""
+        time = windowing.time
+        self._most = context.batch_size
+        self._failing = context.failing
+        self._rescue = context.rescue
+        self._paired = windowing.paired
+        self._is_timed = time is not None
+        self._has_ends = isinstance(windowing.assigner, Session)
+        self._forms = _Forms(time or TimeSelector())
+        self._windows = WindowFold(
+            fold[:4],
+            windowing.key,
+            None if time is None else time.item,
+            paired=windowing.paired,
+            times=None if time is None else self._forms,
+            unit=None if time is None else time.unit,
+            before_us=0 if time is None else time.before_us,
+            key_forms=list(KEY_FORMS),
+            windows=in_numbers(windowing.assigner),
+            lateness=min(microseconds(windowing.allowed_lateness), END_OF_TIME),
+            tells_changes=windowing.emit != "final",
+            alone=context.rescue is not None,
+        )
+
+    def add(self, batch: list[Any]) -> list[Result]:
+        """Take records in; what is complete with them."""
+        out: list[Result] = []
+        first = 0
+        while True:
+            try:
+                self._windows.add(batch, first, out, self.late)
+                return out
+            except BaseException as error:  # noqa: BLE001 - `rescue` raises what is not its
+                first = self._windows.at + 1
+                given = batch[first - 1]
+                record = given[1] if self._paired else given
+                try:
+                    if self._rescue is None:
+                        raise
+                    self._rescue(record, error)
+                except BaseException:
+                    self._failing.on(record)
+                    raise
+
+    def close(self, watermark: float) -> Iterator[list[Result]]:
+        """What is complete when all that follow are later than this, in microseconds, in batches.
+
+        It is to be read to its end. What is gone then has left nothing behind.
+        """
+        self._windows.advance(END_OF_TIME if watermark == AT_THE_END else int(watermark))
+        while given := self._windows.complete(self._most):
+            yield given
+
+    def changed(self) -> list[Result]:
+        """The windows that changed and did not come since, where results come before the end."""
+        return self._windows.changed()
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether there are any."""
+        return self._windows.has_changed()
+
+    def snapshot(self, pickle: bool) -> KeyedState:
+        """What is kept of each key: the watermark, or how many records it had, and its values.
+
+        Each is behind the start of its slice, or the start and the end of its session, and 1970 in
+        the form of its times; in count windows behind the start alone.
+        """
+        kept = _Kept(self._windows.parts(), self._is_timed, self._has_ends, self._forms.kept)
+        dicts = [self._windows.keys(), self._windows.values()]
+        try:
+            return KeyedState.of_dicts(kept.pairs, dicts, pickle=pickle)
+        except EncodeError:  # of a value; so that the key is told, too
+            kept.parts = self._windows.parts()
+            return KeyedState.of(kept.pairs(dicts), pickle=pickle)
+
+    def restore(self, pairs: Iterable[tuple[Any, Any]]) -> None:
+        """Go on with what was kept of some keys, before the first record."""
+        watermarks = []
+        for key, (head, parts) in pairs:
+            kept = [(*self._bounds(*bounds), value) for *bounds, value in parts]
+            self._windows.restore(key, head, kept)
+            if self._is_timed and head is not None:
+                watermarks.append(head)
+        self._windows.restored(max(watermarks, default=None))
+
+    def _bounds(self, start: int, *others: Any) -> tuple[int, int, int]:
+        """Where what was kept starts and ends, and the number of its form."""
+        end = others[0] if self._has_ends else start
+        return start, end, self._forms.number(others[-1]) if self._is_timed else 0
+
+
+class _Forms:
+    """What Rust asks of times: those that are no numbers, and the form in which windows begin."""
+
+    def __init__(self, time: TimeSelector) -> None:
+        self._time = time
+        self._numbers: dict[tzinfo | type | None, int] = {int: 0, float: 1}
+        self.kept: list[Any] = [0, 0.0]
+        """1970 in each form, by its number."""
+
+    def read(self, found: Any) -> tuple[int, int]:
+        """The microseconds of what a record has for its time, and the number of its form."""
+        time_us = self._time.in_microseconds(found)
+        if abs(time_us) >> 100:
+            raise ValueError(
+                f"the time of the record is {found!r:.80}, which is too far from 1970\n\n"
+                "hint: say what numbers count by unit=..., or compute the time by a function"
+            )
+        return time_us, self.number(found)
+
+    def like(self, number: int) -> Any:
+        """The function that gives microseconds in this form."""
+        return self._time.like(self.kept[number])
+
+    def number(self, found: Any) -> int:
+        """The number of the form of a time."""
+        kind: Any = float if isinstance(found, float) else int
+        if isinstance(found, datetime):
+            kind = found.tzinfo
+        number = self._numbers.get(kind)
+        if number is None:
+            number = self._numbers[kind] = len(self.kept)
+            self.kept.append(self._time.like(found)(0))
+        return number
+
+
+class _Kept:
+    """What was kept at a time, for the thread that writes it."""
+
+    def __init__(self, parts: Any, is_timed: bool, has_ends: bool, forms: list[Any]) -> None:
+        self.parts = parts
+        self._is_timed = is_timed
+        self._has_ends = has_ends
+        self._forms = forms
+
+    def pairs(self, dicts: Any) -> Iterator[tuple[Any, Any]]:
+        """Each key with what is kept of it. The dicts have the numbers of keys, and the values."""
+        of_keys, of_values = dicts
+        keys = {number: key for key, number in of_keys.items()}
+        values = dict(of_values.items())
+        for key, head, parts in self.parts:
+            kept = [(*self._bounds(*bounds), values[number]) for *bounds, number in parts]
+            yield keys[key], (head, kept)
+
+    def _bounds(self, start: int, end: int, form: int) -> tuple[Any, ...]:
+        if not self._is_timed:
+            return (start,)
+        kept = self._forms[form]
+        return (start, end, kept) if self._has_ends else (start, kept)
