@@ -34,8 +34,8 @@ $(BUILT): $(INSTALLED) $(RUST)
 
 build: $(BUILT) ## set up .venv and build the Rust core into it
 
-# Programs of their own: in the native module they would be in every worker. They take 7 and 12 s of CPU time,
-# CPUS3.
+# Programs of their own: in the native module they would be in every worker. They take 7, 12 and, with the
+# HTTP and S3 libraries that it needs, 110 s of CPU time.
 PROGRAMS := target/release/oka-nexmark target/release/oka-load engine/bin/oka-s3-server
 OF_PROGRAMS := $(patsubst %,--package oka-%,nexmark load s3-server)
 nexmark: target/release/oka-nexmark ## build the generator of Nexmark's events, for pipelines/nexmark
