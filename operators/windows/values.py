@@ -1,7 +1,7 @@
-"""What the windows of one task have come to, computed by functions of Python.
+"""The windows of one task whose values are computed by functions of Python.
 
-Which windows there are, which become one and when results come is decided in `rust/window`; Rust
-keeps the values, too, and calls the functions.
+`rust/window` decides which windows there are, which of them merge and when results come. Rust also
+keeps the values and calls the functions.
 """
 
 from collections.abc import Iterable, Iterator
@@ -23,7 +23,7 @@ Result: TypeAlias = tuple[Any, Any, Any, Any]
 """The key, the value, the window's start and its end."""
 
 AT_THE_END = float("inf")
-"""The watermark behind the last record."""
+"""The watermark after the last record."""
 
 
 class WindowValues:
@@ -62,7 +62,7 @@ class WindowValues:
         )
 
     def add(self, batch: list[Any]) -> list[Result]:
-        """Take records in; what is complete with them."""
+        """Take records in; return the results that they complete."""
         out: list[Result] = []
         first = 0
         while True:
@@ -82,16 +82,16 @@ class WindowValues:
                     raise
 
     def close(self, watermark: float) -> Iterator[list[Result]]:
-        """What is complete when all that follow are later than this, in microseconds, in batches.
+        """Results of the windows that this watermark, in microseconds, completes, in batches.
 
-        It is to be read to its end. What is gone then has left nothing behind.
+        Read it to its end: then the state of these windows is gone.
         """
         self._windows.advance(END_OF_TIME if watermark == AT_THE_END else int(watermark))
         while given := self._windows.complete(self._most):
             yield given
 
     def changed(self) -> list[Result]:
-        """The windows that changed and did not come since, where results come before the end."""
+        """Results of the windows that changed since their last result, with `emit="updates"`."""
         return self._windows.changed()
 
     @property
@@ -100,10 +100,10 @@ class WindowValues:
         return self._windows.has_changed()
 
     def snapshot(self, pickle: bool) -> KeyedState:
-        """What is kept of each key: the watermark, or how many records it had, and its values.
+        """The state of each key: the watermark, or the number of its records, and its values.
 
-        Each is behind the start of its slice, or the start and the end of its session, and 1970 in
-        the form of its times; in count windows behind the start alone.
+        Before each value stand the start of its slice, or the start and end of its session, and
+        1970 in the form of its times; in count windows the start alone.
         """
         kept = _Kept(self._windows.parts(), self._is_timed, self._has_ends, self._forms.kept)
         dicts = [self._windows.keys(), self._windows.values()]
@@ -165,7 +165,7 @@ class _Forms:
 
 
 class _Kept:
-    """What was kept at a time, for the thread that writes it."""
+    """The state at one moment, for the thread that writes it."""
 
     def __init__(self, parts: Any, is_timed: bool, has_ends: bool, forms: list[Any]) -> None:
         self.parts = parts

@@ -1,4 +1,4 @@
-//! Windows of what functions of Python make of records.
+//! Windows whose values are computed by functions of Python.
 
 mod fold;
 mod parts;
@@ -18,21 +18,23 @@ use std::sync::{Mutex, MutexGuard};
 
 /// The windows of a task, and what functions of Python make of the records of a key in each.
 ///
-/// `fold` is the functions: of a first record, or None where that is the value itself; of a value and one more record,
-/// or None where a value is the list of its records; of a list of values that become one; and of a result, from the
-/// key, the value, the start and the end, or None where that is the value.
+/// `fold` has four functions. The first makes a value of a key's first record; None: the record is the value. The second
+/// adds one more record to a value; None: a value is the list of its records. The third makes one value of a list of
+/// them. The fourth makes a result of key, value, start and end; None: the value is the result.
 ///
-/// `key` and `time` say where in a record they are: None, an item or a field, of keys a tuple of those, of
-/// times a function. Pairs have the key first, and behind it the record with the time. `times` is an object with
-/// methods: of what is there for a time but is no number, `read` gives microseconds and the number of its form, and
-/// `like` of such a number a function that gives microseconds in this form; those of integers and floats
-/// are 0 and 1. Without `unit`, what numbers count ("s", "ms", "us" or "ns"), all times are read so; a time is
-/// `before_us` before what is found. `key_forms` are functions that make of a new key what can be found again: the next is
-/// asked where comparing that one raises TypeError. `windows` and `lateness` are those of `WindowAggregate`. With
-/// `tells_changes`, windows come by `changed`, and when they are complete only if they changed since. With `alone`, a
-/// record that fails leaves all as it was.
+/// `key` and `time` say where in a record these are: None (the record itself), an item or a field. A key may also be a
+/// tuple of these, a time a function. `paired`: a record is a pair of its key and the record with the time.
 ///
-/// A result is a tuple: the key, what its records have come to, the start and the end of the window.
+/// `times` has two methods. `read` takes a time that is no number and returns microseconds and the number of its form;
+/// `like` takes the number of a form and returns a function that writes microseconds in it. Integers have form 0, floats
+/// form 1. `unit` is what numbers count: "s", "ms", "us" or "ns"; without it, `read` reads them, too. `before_us` is
+/// subtracted from each time.
+///
+/// `key_forms` are functions that make a new key comparable; the next one is called where comparing raises TypeError.
+/// `windows` and `lateness` are those of `WindowAggregate`. `tells_changes`: `changed` returns windows before they are
+/// complete, and `complete` those alone that changed since. `alone`: a record that fails leaves everything as it was.
+///
+/// A result is a tuple: key, value, start and end of the window.
 ///
 /// One thread at a time.
 #[pyclass(frozen, module = "engine._native")]
@@ -122,7 +124,7 @@ impl WindowFold {
         self.state()?.add(batch, first, out, late)
     }
 
-    /// Which record of the batch it was that `add` raised for.
+    /// The index of the record for which `add` raised.
     #[getter]
     fn at(&self) -> PyResult<usize> {
         Ok(self.state()?.at)
@@ -148,7 +150,7 @@ impl WindowFold {
         Ok(out)
     }
 
-    /// Those of windows that changed since it was called, and were not given.
+    /// Results of the windows that changed since the last call and were not returned.
     #[pyo3(signature = () -> "list[tuple[Any, Any, Any, Any]]")]
     fn changed<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let mut state = self.state()?;

@@ -1,4 +1,4 @@
-//! Windows without values: which there are, by numbers under which others keep what they have come to.
+//! Windows without values: others keep the values, by the numbers that this gives them.
 
 mod counted;
 mod keys;
@@ -15,10 +15,10 @@ use crate::windows::{Window, is_near};
 
 /// The windows of keys that have numbers.
 ///
-/// What records of a key have come to in a slice, a session or a count window has a number, too: the
-/// next, when the first of them comes. Others keep values by these numbers. This says for each record
-/// to which values it is added, which values become one, and which make the value of a window that is
-/// to be given. Numbers are not used again until [`Self::compact`] gives those that are left new ones.
+/// The value of a key in a slice, a session or a count window has a number, too: the next one, when its
+/// first record comes. Others keep values by these numbers. This says for each record to which values it
+/// is added, which values merge, and which values make a result. Numbers are not used again until
+/// [`Self::compact`] renumbers the values that are left.
 ///
 /// Each record has the form of its time, whatever that is: a window has that of its first record.
 ///
