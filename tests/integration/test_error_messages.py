@@ -75,5 +75,5 @@ def test_the_command_shows_the_same(script: Path) -> None:
 def test_all_frames_are_shown_on_demand(script: Path) -> None:
     for command in ([sys.executable, script], [OKA, "run", script]):
         text = stderr(*command, OKA_DEBUG="1")
-        assert "engine/task/chain.py" in text
+        assert "engine/task/runs.py" in text
         assert "engine/driver/master.py" in text

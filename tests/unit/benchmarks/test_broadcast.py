@@ -188,7 +188,7 @@ sys.stdin.read()
         (["--rate", "fast"], "rate is 'fast', expected"),
         (["--ways", "channels,ftp"], "'ftp' is none of channels, plasma, s3"),
         (["--cases", "1,7"], "'7' is none of 1, 2-1"),
-        (["--repeats", "0"], "--repeats is 0, expected at least 1"),
+        (["--repeats", "0"], "Invalid value for '--repeats': 0 is not in the range x>=1."),
     ],
 )
 def test_wrong_use_says_what_is_wrong(arguments: list[str], message: str) -> None:
