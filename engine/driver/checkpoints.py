@@ -305,7 +305,7 @@ class Checkpoints:
 
     def _run(self) -> None:
         looked, told = time.monotonic(), set[str]()
-        while True:
+        while not self._is_closed:
             try:
                 work = self._work.get(timeout=_PERIOD_SECONDS)
             except queue.Empty:
@@ -314,7 +314,7 @@ class Checkpoints:
                 return
             try:
                 work()
-                if time.monotonic() - looked >= _PERIOD_SECONDS:
+                if time.monotonic() - looked >= _PERIOD_SECONDS and not self._is_closed:
                     looked = time.monotonic()
                     self._look_for_requests()
                     told.clear()
