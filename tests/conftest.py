@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import shutil
 import signal
+import socket
 import sys
 import tempfile
 import threading
@@ -150,7 +150,6 @@ def nothing_left(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
     with suppress(AssertionError):
         wait_until(lambda: not _traces(folders) - before, 20)
-    gc.collect()  # a socket in a circle of objects, as of a traceback and its frame, is not left
     left = _traces(folders) - before
     assert not left, f"left behind: {sorted(left)}; sockets and threads: {_ways_out()}"
 
@@ -171,12 +170,14 @@ def _traces(folders: Sequence[str] = ()) -> set[str]:
 
 
 def _ways_out() -> list[str]:
-    """What the sockets of this process connect, and which threads may have opened them."""
-    sockets = psutil.Process().net_connections("all")
-    return [
-        *(f"{s.fd}: {s.family.name} {s.laddr} to {s.raddr} {s.status}" for s in sockets),
-        *(thread.name for thread in threading.enumerate()),
-    ]
+    """The sockets of this process, with what they connect, and its threads."""
+    found = []
+    for link in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):
+            if (target := str(link.readlink())).startswith("socket:"):
+                with socket.socket(fileno=os.dup(int(link.name))) as each:
+                    found.append(f"{target} {each!r}")
+    return [*found, *(thread.name for thread in threading.enumerate())]
 
 
 def _ray_runs() -> bool:
@@ -184,16 +185,9 @@ def _ray_runs() -> bool:
 
 
 def _descriptors() -> set[str]:
-    """Sockets, pipes and memory of this process, but for TCP connections.
-
-    Those are of the servers that tests run in threads, and of clients of S3: where a test's server
-    stays silent, a thread of a job that has ended connects once more before it gives up.
-    """
+    """Sockets, pipes and memory of this process."""
     found = set()
-    connected = {str(each.fd) for each in psutil.Process().net_connections("tcp") if each.raddr}
     for descriptor in Path("/proc/self/fd").iterdir():
-        if descriptor.name in connected:
-            continue
         try:
             target = str(descriptor.readlink())
         except OSError:
