@@ -26,11 +26,11 @@ from benchmarks.s3_jobs import Job, Work, run, summary
 from engine.cli.help import Group
 from engine.distribution import DISTRIBUTION
 from engine.errors import ConfigError, EngineError
+from engine.programs.s3_server import S3Server
 from engine.report.progress import telling
 from engine.report.provenance import commit, machine, versions
 from engine.report.tables import table
 from engine.s3 import S3, split_url
-from engine.s3_server import S3Server
 
 SCHEMA = "oka.bench.s3/1"
 KEYS_SCHEMA = "oka.s3_keys/1"

@@ -1,7 +1,7 @@
 """Objects in S3, or in anything that speaks its protocol: the other door to the Rust core.
 
 `S3.open("s3://bucket/prefix")` reads and writes whole objects below a prefix, in parallel ranges.
-`engine.s3_server` has a server of our own on a folder, for development and tests.
+`engine.programs.s3_server` has a server of our own on a folder, for development and tests.
 
 Credentials come from where the AWS tools find them: the environment, the profile of ~/.aws, a web
 identity token (IRSA), the container, the instance; `role_arn` is assumed with these.

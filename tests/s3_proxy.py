@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 
 import pytest
 
-from engine.s3_server import S3Server
+from engine.programs.s3_server import S3Server
 from tests.waiting import wait_until
 
 KEYS = {"access_key": "key", "secret_key": "secret"}

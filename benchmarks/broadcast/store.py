@@ -62,8 +62,8 @@ def variables(address: str) -> Mapping[str, str]:
 
 def main() -> None:
     """Serve until the standard input ends."""
+    from engine.programs.s3_server import S3Server
     from engine.s3 import S3
-    from engine.s3_server import S3Server
 
     folder, host, model = sys.argv[1:]
     Path(folder, URL.split("/")[2]).mkdir()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -14,6 +13,7 @@ from typing import Any
 
 from engine.errors import ConfigError
 from engine.network import LatencyHistogram
+from engine.programs import built
 
 
 @dataclass(frozen=True)
@@ -111,11 +111,8 @@ def _wrk() -> str:
 
 
 def _program() -> Path:
-    path = Path(os.environ.get("OKA_LOAD", _ROOT / "target" / "release" / "oka-load"))
-    if not path.exists():
-        hint = "`make load` builds it in a checkout; the environment's OKA_LOAD names another"
-        raise ConfigError(f"the client at a rate is not built: there is no {path}", hint)
-    return path
+    path = _ROOT / "target" / "release" / "oka-load"
+    return built("the client at a rate", "OKA_LOAD", path, "`make load` builds it in a checkout")
 
 
 def _load(url: str, options: Mapping[str, float]) -> str:

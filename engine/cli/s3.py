@@ -15,7 +15,7 @@ import click
 
 from engine.cli.help import Group
 from engine.errors import ConfigError
-from engine.s3_server import S3Server, ServerStatistics
+from engine.programs.s3_server import S3Server, ServerStatistics
 from engine.units import counted
 
 

@@ -18,6 +18,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal
 import engine
 from engine.columns import import_pyarrow
 from engine.graph.checks import check_integer
+from engine.programs import built
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -125,11 +126,9 @@ class Events:
 
 def program() -> Path:
     """The generator. Raises ConfigError if it is not built."""
-    path = Path(os.environ.get("OKA_NEXMARK", ROOT / "target" / "release" / "oka-nexmark"))
-    if not path.exists():
-        hint = "`make nexmark` builds it in a checkout; the environment's OKA_NEXMARK names another"
-        raise engine.ConfigError(f"Nexmark's generator is not built: there is no {path}", hint)
-    return path
+    path = ROOT / "target" / "release" / "oka-nexmark"
+    how = "`make nexmark` builds it in a checkout"
+    return built("Nexmark's generator", "OKA_NEXMARK", path, how)
 
 
 def _columns(kind: Kind, rows: int, stream: IO[bytes]) -> pa.RecordBatch:

@@ -21,7 +21,7 @@ from typing import Any
 import psutil
 import pytest
 
-from engine.s3_server import S3Server
+from engine.programs.s3_server import S3Server
 from tests.conftest import S3_CREDENTIALS
 from tests.drivers import Driver
 from tests.faults.recovery_job import FOLDERS, SECONDS, expected

@@ -10,7 +10,7 @@ from typing import Any
 import boto3
 from botocore.config import Config
 
-from engine.s3_server import S3Server
+from engine.programs.s3_server import S3Server
 
 ACCESS_KEY = "oka-test-key"
 SECRET_KEY = "oka-test-secret/with+signs"

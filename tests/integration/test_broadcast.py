@@ -22,8 +22,8 @@ from engine.errors import ConfigError, EngineError, ModelError
 from engine.model import Descriptor, Model, Package, generated, pack
 from engine.model.descriptor import EXTENSION
 from engine.network import Batch, BlobNode, Cancelled, ChannelLost
+from engine.programs.s3_server import S3Server
 from engine.s3 import S3
-from engine.s3_server import S3Server
 from operators import source
 from operators.sinks import Collect
 from operators.sources import Function, Models

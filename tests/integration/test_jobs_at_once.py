@@ -22,7 +22,7 @@ import pytest
 from engine.errors import CheckpointError, Fenced, OperatorError
 from engine.graph.context import TaskContext
 from engine.owner import Owner
-from engine.s3_server import S3Server
+from engine.programs.s3_server import S3Server
 from engine.testing import run
 from operators import source
 from operators.sinks import JsonLines, LineFiles, claims

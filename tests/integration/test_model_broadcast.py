@@ -35,7 +35,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, float]:
 @pytest.fixture
 def bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A bucket on a server of this process; workers of the local runtime inherit where it is."""
-    from engine.s3_server import S3Server
+    from engine.programs.s3_server import S3Server
 
     (tmp_path / "server" / "models").mkdir(parents=True)
     server = S3Server(str(tmp_path / "server"), access_key="mine", secret_key="secret")

@@ -155,7 +155,7 @@ def test_workers_need_credentials_of_their_own(tmp_path: Path) -> None:
     printed = program(f"""
 import os, shlex, sys, engine.errors
 from engine.s3 import S3
-from engine.s3_server import S3Server
+from engine.programs.s3_server import S3Server
 os.mkdir({str(tmp_path / "bucket")!r})
 server = S3Server({str(tmp_path)!r}, access_key="mine", secret_key="secret")
 mine = {{"AWS_ENDPOINT_URL_S3": server.endpoint, "AWS_ACCESS_KEY_ID": "mine",

@@ -19,8 +19,8 @@ import numpy as np
 import pytest
 
 from engine.errors import ConfigError, StorageError
+from engine.programs.s3_server import S3Server
 from engine.s3 import S3
-from engine.s3_server import S3Server
 from tests.integration.s3_server import ACCESS_KEY, ROLE, SECRET_KEY, serving, stranger
 
 SECRETS = (SECRET_KEY, "not the secret", "a.web.token")

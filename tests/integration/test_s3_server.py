@@ -18,7 +18,7 @@ import pytest
 from botocore.exceptions import ClientError, HTTPClientError
 
 from engine.errors import ConfigError, StorageError
-from engine.s3_server import S3Server
+from engine.programs.s3_server import S3Server
 from tests.integration.s3_server import ACCESS_KEY, ROLE, SECRET_KEY, serving, stranger
 from tests.waiting import wait_until
 
@@ -413,7 +413,7 @@ def test_a_server_that_has_ended_says_so(server: S3Server) -> None:
 def test_a_server_ends_with_whoever_started_it(tmp_path: Path) -> None:
     program = f"""
 import signal
-from engine.s3_server import S3Server
+from engine.programs.s3_server import S3Server
 server = S3Server({str(tmp_path)!r}, access_key="mine", secret_key="secret")
 print(server.pid, flush=True)
 signal.pause()

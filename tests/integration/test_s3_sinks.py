@@ -11,8 +11,8 @@ import pytest
 
 from engine.errors import CheckpointError, GraphError, OperatorError, StorageError
 from engine.graph.context import TaskContext
+from engine.programs.s3_server import S3Server
 from engine.s3 import S3
-from engine.s3_server import S3Server
 from engine.testing import run
 from operators import source
 from operators.sinks import JsonLines, LineFiles

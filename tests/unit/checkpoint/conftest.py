@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from engine.checkpoint import Storage, open_storage
-from engine.s3_server import S3Server
+from engine.programs.s3_server import S3Server
 
 KEYS = {"access_key": "key", "secret_key": "secret"}
 

@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import NamedTuple
 
 from engine.errors import ConfigError, StorageError
+from engine.programs import built
 
 __all__ = ["S3Server", "ServerStatistics", "program"]
 
@@ -162,14 +163,8 @@ class S3Server:
 
 def program() -> Path:
     """The server's program; raises ConfigError where it is not built."""
-    path = Path(os.environ.get("OKA_S3_SERVER", _PROGRAM))
-    if not path.exists():
-        hint = (
-            "`make s3-server` builds it in a checkout, and wheels made there have it; the "
-            "environment's OKA_S3_SERVER names another"
-        )
-        raise ConfigError(f"the S3 server is not built: there is no {path}", hint)
-    return path
+    how = "`make s3-server` builds it in a checkout, and wheels made there have it"
+    return built("the S3 server", "OKA_S3_SERVER", _PROGRAM, how)
 
 
 def _start_hint(message: str) -> str | None:
@@ -180,6 +175,6 @@ def _start_hint(message: str) -> str | None:
     return None
 
 
-_PROGRAM = Path(__file__).parent / "bin" / "oka-s3-server"
+_PROGRAM = Path(__file__).parents[1] / "bin" / "oka-s3-server"
 _PATIENCE_SECONDS = 10.0
 """The server itself cuts connections off after two seconds."""
