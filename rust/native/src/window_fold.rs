@@ -1,12 +1,12 @@
 //! Windows whose values are computed by functions of Python.
 
 mod fold;
+mod folded;
 mod parts;
-mod state;
 
 use self::fold::{Fold, Functions};
+use self::folded::{FoldedWindows, Time, far};
 use self::parts::KeptParts;
-use self::state::{State, Time, far};
 use crate::error::alone;
 use crate::interned::Interned;
 use crate::windows::{assigner, unit};
@@ -39,7 +39,7 @@ use std::sync::{Mutex, MutexGuard};
 /// One thread at a time.
 #[pyclass(frozen, module = "engine._native")]
 pub(crate) struct WindowFold {
-    state: Mutex<State>,
+    state: Mutex<FoldedWindows>,
 }
 
 #[pymethods]
@@ -84,7 +84,7 @@ impl WindowFold {
             None if times.is_some() => Some(Time::There(Key::new(time)?)),
             None => None,
         };
-        let state = State {
+        let state = FoldedWindows {
             fold: Fold::new(fold),
             values: Vec::new(),
             windows: Numbered::new(assigner(windows)?, lateness, tells_changes),
@@ -227,7 +227,7 @@ impl WindowFold {
 }
 
 impl WindowFold {
-    fn state(&self) -> PyResult<MutexGuard<'_, State>> {
+    fn state(&self) -> PyResult<MutexGuard<'_, FoldedWindows>> {
         alone(
             &self.state,
             "the windows are in use\n\nhint: they belong to one thread",

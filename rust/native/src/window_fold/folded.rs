@@ -14,7 +14,7 @@ use std::hint::black_box;
 use std::mem;
 
 /// The windows of one task, and what is known of its records.
-pub(super) struct State {
+pub(super) struct FoldedWindows {
     pub(super) fold: Fold,
     /// What records have come to, by the numbers of `windows`.
     pub(super) values: Vec<Option<Py<PyAny>>>,
@@ -45,7 +45,7 @@ pub(super) enum Time {
     Called(Py<PyAny>),
 }
 
-impl State {
+impl FoldedWindows {
     /// Takes in the records of a batch from one on. Results and late records are added to lists.
     pub(super) fn add(
         &mut self,
