@@ -6,13 +6,18 @@ them, watermarks, which are integers, and None where a timer is called.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import tempfile
+import weakref
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
 
+import pyarrow as pa
+
 from engine.graph.batch_operator import BatchFunction, BatchOperator
 from engine.graph.context import TaskContext
-from engine.network import Batch, partition
+from engine.network import Batch, Network, open_output_gate, partition
+from engine.partitioner import Forward
 from engine.state import KeyedState
 from operators import CountWindow, Session, Sliding, Stream, Tumbling, WindowedStream, source
 from operators.sources import Collection
@@ -35,8 +40,15 @@ class Tasks:
     """The tasks of the operator that such a stream ends in, each with its share of the keys."""
 
     def __init__(
-        self, stream: Stream[Any], parallelism: int = 1, states: Iterable[KeyedState] = ()
+        self,
+        stream: Stream[Any],
+        parallelism: int = 1,
+        states: Iterable[KeyedState] = (),
+        columns: Sequence[str] = (),
     ) -> None:
+        """With `columns`, records come as rows of columns of these names, the key first."""
+        self.columns = columns
+        self._encode = _Wire(columns) if columns else Batch.from_list
         self.late: list[Any] = []
         self.functions: list[BatchFunction] = []
         operator = stream.inputs[0].source.operator
@@ -44,7 +56,7 @@ class Tasks:
         self.is_native = operator.properties.accepts_encoded
         states = list(states)
         for index in range(parallelism):
-            late = {"late": self.late.extend}
+            late = {"late": self._take_late}
             settings: Any = {"side_outputs": late, "checkpoints": index % 2 == 0}
             context = TaskContext("t", index, parallelism, 1000, "job", **settings)
             function = operator.open(context)
@@ -61,25 +73,65 @@ class Tasks:
                 for function in self.functions:
                     timer = function.on_timer(0) if batch is None else function.on_watermark(batch)
                     for results in timer or ():
-                        given += results
+                        given += self._rows(results)
             else:
                 chosen = partition([record[0] for record in batch], len(self.functions))
                 for index, function in enumerate(self.functions):
                     own = [each for each, at in zip(batch, chosen, strict=True) if at == index]
-                    taken: Any = Batch.from_list(own) if self.is_native else own
-                    given += function.process(taken) if own else []
+                    taken: Any = self._encode(own) if self.is_native else own
+                    given += self._rows(function.process(taken)) if own else []
             found.append(given)
         return [given for given in found if given]
 
     def end(self) -> list[list[Result]]:
         """What is left at the end of the input."""
-        given = [each for task in self.functions for batch in task.on_end() for each in batch]
+        given = [
+            each for task in self.functions for batch in task.on_end() for each in self._rows(batch)
+        ]
         return [given] if given else []
 
     def snapshot(self) -> list[KeyedState]:
         """What the tasks keep."""
         found = [function.snapshot() for function in self.functions]
         return [each for each in found if each is not None]
+
+    def _rows(self, results: Any) -> list[Result]:
+        """Results as tuples; over columns, several aggregations make a dict."""
+        if not isinstance(results, pa.RecordBatch):
+            return list(results)
+        found = []
+        for row in results.to_pylist():
+            bounds = row.pop(self.columns[0]), row.pop("window_start"), row.pop("window_end")
+            value = row if len(row) > 1 else next(iter(row.values()))
+            found.append((bounds[0], value, *bounds[1:]))
+        return found
+
+    def _take_late(self, records: Any) -> None:
+        if isinstance(records, pa.RecordBatch):
+            records = [tuple(row.values()) for row in records.to_pylist()]
+        self.late.extend(records)
+
+
+class _Wire:
+    """A channel to oneself: records go in, and come out as columns over the network do."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = names
+        folder = tempfile.TemporaryDirectory()
+        sender, self._receiver = (Network([f"ipc://{folder.name}/{end}"]) for end in ("s", "r"))
+        sender.connect([(0, self._receiver.endpoints[0])], [])
+        self._receiver.connect([], [(0, sender.endpoints[0])])
+        self._gate = open_output_gate(sender, Forward(), [0])
+        for close in (folder.cleanup, self._receiver.close, sender.close):
+            weakref.finalize(self, close)
+
+    def __call__(self, records: list[Any]) -> Batch | None:
+        """Good until the next call."""
+        if not records:
+            return None
+        arrays = [pa.array(column) for column in zip(*records, strict=True)]
+        self._gate.emit(pa.RecordBatch.from_arrays(arrays, names=self._names), [])
+        return self._receiver.receive()
 
 
 def batches(events: Iterable[Event], batch_size: int) -> Iterator[Any]:

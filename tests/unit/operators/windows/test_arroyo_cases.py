@@ -1,7 +1,7 @@
 """Golden outputs of Arroyo (tests/cases/arroyo): those of its queries with windows.
 
-Each runs in one, two and three tasks, with the
-input as it is and shuffled by up to the disorder that is declared; the join over columns, too.
+Each runs in one, two and three tasks, over records and over columns, with the input as it is and
+shuffled by up to the disorder that is declared.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -22,7 +23,18 @@ from engine.config import JobConfig
 from engine.job import JobHandle
 from engine.plan import Plan
 from engine.testing.threads import ThreadLauncher
-from operators import Accumulator, KeyedStream, Session, Sliding, Stream, Tumbling, source
+from operators import (
+    Accumulator,
+    Count,
+    KeyedStream,
+    Max,
+    Min,
+    Session,
+    Sliding,
+    Stream,
+    Tumbling,
+    source,
+)
 from operators.sinks import Collect
 from operators.sources import Collection
 
@@ -98,6 +110,49 @@ def windowed_inner_join(cars: Stream[Any]) -> Stream[Any]:
     )
 
 
+def hourly_by_event_type_of_columns(cars: Stream[Any]) -> Stream[Any]:
+    counts = cars.key_by("event_type").window(Tumbling(HOUR)).count().to_records()
+    return counts.map(
+        lambda r: {
+            "event_type": r["event_type"],
+            "hour": shown(r["window_start"]),
+            "count": r["count"],
+        }
+    )
+
+
+def session_window_of_columns(impulse: Stream[Any]) -> Stream[Any]:
+    users = impulse.map_batches(with_users).key_by("user_id")
+    counts = users.window(Session(timedelta(seconds=20)), time="timestamp").count().to_records()
+    return counts.map(
+        lambda r: {
+            "user_id": r["user_id"],
+            "rows": r["count"],
+            "start": shown(r["window_start"]),
+            "end": shown(r["window_end"]),
+        }
+    )
+
+
+def sliding_window_end_of_columns(impulse: Stream[Any]) -> Stream[Any]:
+    every = impulse.map_batches(with_one_key).key_by("all")
+    windows = every.window(Sliding(timedelta(seconds=10), timedelta(seconds=2)), time="timestamp")
+    found = windows.aggregate(count=Count(), max=Max("counter"), min=Min("counter")).to_records()
+    return found.map(
+        lambda r: {
+            **{name: r[name] for name in ("count", "max", "min")},
+            "start": shown(r["window_start"]),
+            "end": shown(r["window_end"]),
+        }
+    )
+
+
+def tight_watermark_of_columns(cars: Stream[Any]) -> Stream[Any]:
+    every = cars.map_batches(with_one_key).key_by("all")
+    counts = every.window(Tumbling(HOUR), time="timestamp").count().to_records()
+    return counts.map(lambda r: {"timestamp": shown(r["window_end"]), "count": r["count"]})
+
+
 def windowed_inner_join_of_columns(cars: Stream[Any]) -> Stream[Any]:
     def drivers(event_type: str) -> KeyedStream[Any, Any]:
         chosen = cars.map_batches(
@@ -109,7 +164,18 @@ def windowed_inner_join_of_columns(cars: Stream[Any]) -> Stream[Any]:
     times = {"time": "window_start", "right_time": "window_start"}
     joined = drivers("dropoff").window_join(drivers("pickup"), Tumbling(HOUR), **times)
     names = {"window_start": "hour", "count_distinct": "drivers", "count_distinct_right": "pickups"}
-    return joined.map_batches(lambda found: found.select([*names]).rename_columns(names))
+    found = joined.map_batches(lambda rows: rows.select([*names]).rename_columns(names))
+    return found.to_records().map(lambda row: {**row, "hour": shown(row["hour"])})
+
+
+def with_users(impulse: pa.RecordBatch) -> pa.RecordBatch:
+    counter = impulse["counter"].to_numpy()
+    users = numpy.where(counter % 10 == 0, 0, counter)
+    return impulse.append_column("user_id", pa.array(users))
+
+
+def with_one_key(rows: pa.RecordBatch) -> pa.RecordBatch:
+    return rows.append_column("all", pa.array(numpy.zeros(len(rows), numpy.int8)))
 
 
 def with_hours(counts: pa.RecordBatch) -> pa.RecordBatch:
@@ -155,15 +221,25 @@ def test_query(query: Query, given: str, shuffled_by: timedelta, parallelism: in
 
 @pytest.mark.parametrize("parallelism", [1, 2, 3])
 @pytest.mark.parametrize("shuffled_by", [timedelta(0), timedelta(minutes=2)])
-def test_query_of_columns(shuffled_by: timedelta, parallelism: int) -> None:
-    found = given_rows("input_cars.json.gz", shuffled_by)
+@pytest.mark.parametrize(
+    ("query", "given"),
+    [
+        (hourly_by_event_type_of_columns, "input_cars.json.gz"),
+        (session_window_of_columns, "input_impulse.json"),
+        (sliding_window_end_of_columns, "input_impulse.json"),
+        (tight_watermark_of_columns, "input_cars.json.gz"),
+        (windowed_inner_join_of_columns, "input_cars.json.gz"),
+    ],
+)
+def test_query_of_columns(
+    query: Query, given: str, shuffled_by: timedelta, parallelism: int
+) -> None:
+    found = given_rows(given, shuffled_by)
     table = pa.Table.from_pylist([{**row, "timestamp": time_of(row)} for row in found])
     batches = table.to_batches(max_chunksize=100)
     timed = source(Collection(batches)).with_parallelism(1)
     timed = timed.with_event_time("timestamp", out_of_orderness=disorder(found))
-    joined = windowed_inner_join_of_columns(timed).to_records()
-    as_text = joined.map(lambda row: {**row, "hour": shown(row["hour"])})
-    check(as_text, parallelism, "windowed_inner_join")
+    check(query(timed), parallelism, query.__name__.removesuffix("_of_columns"))
 
 
 def given_rows(name: str, shuffled_by: timedelta) -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ record that what follows is not earlier.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -45,26 +46,40 @@ def windows_of(assigner: Any) -> WindowedStream[Any, Any]:
     return source(Collection([])).with_event_time(1).key_by(0).window(assigner)
 
 
+COLUMNS = ("key", "time", "value")
+
+
 def results_of(assigner: Any, records: list[tuple[str, float, Any]], waits: bool = False) -> Any:
     """The key, the values and the start of each window, in order; and the values that came late.
 
-    In Rust, windows have the same number of records, and the same first and last.
+    In Rust, windows of records and of columns have the same number of records, and the same first
+    and last.
     """
     windows = windows_of(assigner)
     results, late = given(windows.collect(), records, waits)
     results = [(key, [value for *_, value in had], start) for key, had, start in results]
     native = windows.aggregate(n=Count(), first=First(2), last=Last(2))
+    keyed = source(Collection([])).with_event_time("time").key_by("key")
+    of_columns = keyed.window(assigner).aggregate(
+        n=Count(), first=First("value"), last=Last("value")
+    )
     ends = [
         (key, {"n": len(had), "first": had[0], "last": had[-1]}, start)
         for key, had, start in results
     ]
     assert given(native, records, waits) == (ends, late)
+    assert given(of_columns, records, waits, COLUMNS) == (ends, late)
     return results, [value for *_, value in late]
 
 
-def given(stream: Stream[Any], records: list[tuple[str, float, Any]], waits: bool) -> Any:
+def given(
+    stream: Stream[Any],
+    records: list[tuple[str, float, Any]],
+    waits: bool,
+    columns: Sequence[str] = (),
+) -> Any:
     """The key, the result and the start of each window, in order; and the late records."""
-    tasks = Tasks(stream)
+    tasks = Tasks(stream, columns=columns)
     found, highest = [], 0.0
     for key, time, value in records:
         found += tasks.take([(key, ORIGIN + seconds(time), value)])  # type: ignore[list-item]

@@ -203,25 +203,28 @@ CASES: dict[str, tuple[Any, int, list[Any]]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("way", ["reduce", "apply", "native"])
+@pytest.mark.parametrize("way", ["reduce", "apply", "native", "columns"])
 def test_case(name: str, way: str) -> None:
-    if (name, way) == ("CleanupTimeOverflow", "native"):
+    is_native = way in ("native", "columns")
+    if name == "CleanupTimeOverflow" and is_native:
         pytest.skip("times in Rust are at most 146,000 years from 1970")
     assigner, lateness, steps = CASES[name]
-    keyed = source(Collection([])).with_event_time(2, unit="ms").key_by(0)
+    columns = ("key", "value", "time") if way == "columns" else ()
+    key, value, time = columns or (0, 1, 2)
+    keyed = source(Collection([])).with_event_time(time, unit="ms").key_by(key)
     windows = keyed.window(assigner, allowed_lateness=ms(lateness))
     if way == "reduce":
         stream = windows.reduce(lambda a, b: (b[0], a[1] + b[1], b[2]))
     elif way == "apply":
         stream = windows.apply(lambda key, records, start, end: (key, sum(r[1] for r in records)))
     else:
-        stream = windows.sum(1)
-    tasks = Tasks(stream)
+        stream = windows.sum(value)
+    tasks = Tasks(stream, columns=columns)
     found: list[Any] = []
     for step in steps:
         if isinstance(step, list):
             results = [
-                (key, value if way == "native" else value[1], start, end)
+                (key, value if is_native else value[1], start, end)
                 for key, value, start, end in found
             ]
             assert sorted(results, key=lambda each: (each[3], each[0])) == sorted(
@@ -230,12 +233,12 @@ def test_case(name: str, way: str) -> None:
             assert [end for *_, end in results] == [end for *_, end in step]
             found = []
         elif step == SNAPSHOT:
-            tasks = Tasks(stream, 1, tasks.snapshot())
+            tasks = Tasks(stream, 1, tasks.snapshot(), columns)
         else:
             # Records have whole milliseconds; those that follow a watermark are later.
             event = step * 1000 + 999 if isinstance(step, int) else step
             found += [result for given in tasks.take([event]) for result in given]
     assert found == []
     if not isinstance(assigner, CountWindow):
-        assert tasks.take([BIGGEST if way == "native" else BIGGEST * 2000]) == []
+        assert tasks.take([BIGGEST if is_native else BIGGEST * 2000]) == []
         assert not any(state.entries for state in tasks.snapshot())

@@ -168,15 +168,17 @@ def all_of(values: list[int]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("way", ["apply", "native"])
+@pytest.mark.parametrize("way", ["apply", "native", "columns"])
 def test_case(name: str, way: str) -> None:
     assigner, grace, steps = CASES[name]
-    keyed = source(Collection([])).with_event_time(2, unit="ms").key_by(0)
-    windows = keyed.window(assigner)
+    columns = ("key", "value", "time") if way == "columns" else ()
+    key, value, time = columns or (0, 1, 2)
+    windows = source(Collection([])).with_event_time(time, unit="ms").key_by(key).window(assigner)
     if way == "apply":
-        tasks = Tasks(windows.apply(lambda key, records, s, e: all_of([r[1] for r in records])))
+        stream = windows.apply(lambda key, records, s, e: all_of([r[1] for r in records]))
     else:
-        tasks = Tasks(windows.aggregate(n=Count(), sum=Sum(1), first=First(1), last=Last(1)))
+        stream = windows.aggregate(n=Count(), sum=Sum(value), first=First(value), last=Last(value))
+    tasks = Tasks(stream, columns=columns)
     found: list[Any] = []
     highest = 0
     for step in steps:
