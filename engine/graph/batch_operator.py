@@ -25,7 +25,7 @@ class BatchOperator(Operator, ABC):
 class BatchFunction(ABC):
     """A batch operator at work in one task: batches in, batches out, and its state between them.
 
-    It must have `process`; all else does nothing until it is overridden. The task's thread calls
+    Only `process` must be defined; the other methods do nothing by default. The task's thread calls
     `process`, `take_side`, `on_watermark` and `on_timer` in any order, then `on_end`, then `close`,
     and never two at once. Batches that it gives have at most `context.batch_size` records.
 
@@ -54,36 +54,37 @@ class BatchFunction(ABC):
     """
 
     failures: int = 0
-    """How many records it could not take in, and left out, for the operator's statistics."""
+    """The number of records that it had to leave out, for the operator's statistics."""
 
     late: int = 0
-    """Records that came behind the watermark that closed their windows, and were left out."""
+    """The number of records that it left out, since they came behind the watermark that closed
+    their windows."""
 
     next_timer: int | None = None
-    """When `on_timer` is to be called, on the clock of `context.now_ns`; None is never. Where there
-    is an `on_timer`, any call may set it. So may another thread, which then calls `context.wake`:
-    who sets it to None looks afterwards whether that thread has brought something."""
+    """The time of the next `on_timer`, on the clock of `context.now_ns`; None is never. Any call
+    may set it, if there is an `on_timer`. Another thread may set it and then call `context.wake`.
+    So after setting it to None, check whether that thread has brought something."""
 
     full: bool = False
-    """Whether the input shall wait now. Meanwhile a timer has to be due, which is called over
-    and over, and may wait."""
+    """Whether the input has to wait now. A timer must be due meanwhile: it is called again and
+    again, and may block."""
 
     in_step: bool = False
-    """Whether each record leaves with the batch that brings it, also where there is an `on_end` or
-    an `on_timer`; where there is neither, that is so anyway."""
+    """Whether each record leaves with the batch that brings it although there is an `on_end` or an
+    `on_timer`. Without these two, each record does."""
 
     watermark: Watermark | None = None
-    """What follows the records that it gave last, where its `Properties` say that it makes
-    watermarks; any call may set it. None again when it has left."""
+    """The watermark behind the last records, if its `Properties` say that it makes watermarks. Any
+    call may set it; it is None again when the watermark has left."""
 
     keeps_nothing: bool = False
-    """Whether all that `process` gives is of the batch that it got."""
+    """Whether `process` returns results of its batch alone."""
 
     def hold_markers(self, stamps: list[int]) -> list[int]:
         """Give the stamps of markers whose records have left, of these and those before.
 
-        These came behind the last batch. Who gives the result of a record by a later call overrides
-        this, and is asked behind each batch that it gives, mostly without any.
+        These came behind the last batch. Override this if a later call gives the result of a
+        record. It is then called behind each batch that leaves, mostly without markers.
         """
         return stamps
 
@@ -105,8 +106,8 @@ class BatchFunction(ABC):
     def on_watermark(self, watermark_us: int, /) -> Iterable[Any] | None:  # noqa: ARG002 - as `commit`
         """Give what was complete when event time has come here, in batches; None is nothing.
 
-        It has risen on every input that is not idle and has not ended. What this gives goes on in
-        front of the watermark. The end of the input is none: it is `on_end`.
+        It has risen on every input that is neither idle nor ended. The result goes on in front of
+        the watermark. The end of the input is no watermark: it is `on_end`.
         """
         return None
 
@@ -116,8 +117,8 @@ class BatchFunction(ABC):
     def on_timer(self, now_ns: int, /) -> Iterable[Any] | None:  # noqa: ARG002 - as above
         """Give what was due now, in batches; None is nothing.
 
-        `next_timer` is None again. Where more than a few batches are due, set it to `now_ns`: what
-        waits comes in between. A timer that is left at the end is not called.
+        `next_timer` is None again. Where more than a few batches are due, set it to `now_ns`: then
+        waiting elements come in between. No timer is called after the end of the input.
         """
         return None
 
@@ -132,13 +133,14 @@ class BatchFunction(ABC):
         """Wake what waits in the function; it then raises `Cancelled`. From any thread."""
 
     def close(self) -> None:  # noqa: B027 - most functions hold nothing but memory
-        """Let go of what it holds; called last, however the task ended.
+        """Release resources; called last, however the task ended.
 
-        What it raises is told, and fails no job: what must not be lost belongs in `on_end`.
+        An error in it is logged and fails no job, so output that must not be lost belongs in
+        `on_end`.
         """
 
     def metrics(self) -> Mapping[str, Any]:
-        """What it has measured up to now, by the names of `engine.metric`; from any thread."""
+        """Its measurements up to now, by the names of `engine.metric`; from any thread."""
         return {}
 
     def snapshot(self) -> KeyedState | None:

@@ -1,10 +1,10 @@
 """Chaining: LogicalGraph -> JobGraph, operators that need no network between them fused.
 
 Two operators share a vertex if a forward edge is the only main output of one and the only input of
-the other and both have the same parallelism; so an operator with a side input begins a vertex,
-where all that it reads comes over channels, which can be paused. One that takes encoded batches
-does so, too. A side output always leaves the vertex. A forward edge to more tasks than it comes
-from becomes a rebalance, since some tasks would else receive nothing.
+the other and both have the same parallelism. An operator with a side input begins a vertex: all its
+inputs come over channels, which can be paused. An operator that takes encoded batches begins a
+vertex, too. A side output always leaves the vertex. A forward edge to a higher parallelism becomes
+a rebalance, since some tasks would else receive nothing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,8 +22,8 @@ def chain(
 ) -> JobGraph:
     """Fuse what can run in one task; operators without a parallelism of their own get this one.
 
-    `resources` are those of the job's settings, by operator name; what the pipeline itself says
-    about an operator wins over what is said here about all of them.
+    `resources` are those of the job's settings, by operator name. The pipeline's own settings of an
+    operator win over those for all operators.
     """
     if parallelism < 1:
         raise GraphError(f"parallelism is {parallelism}, expected >= 1")

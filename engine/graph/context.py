@@ -24,57 +24,62 @@ class TaskContext:
     batch_size: int
     job_name: str
     rescue: Rescue | None = None
-    """For records that the operator's function fails on; None where that fails the job."""
+    """The handler of records that the operator's function fails on; None where that fails the
+    job."""
     check: Callable[[Any], None] | None = field(default=None, compare=False, repr=False)
-    """Raises TypeError for a result that the next operator does not take: the record is rescued."""
+    """Raises TypeError for a result that the next operator does not take, so that the record is
+    rescued."""
     failing: Failing = field(default_factory=Failing, compare=False, repr=False)
-    """Tells which record the function failed on, where that fails the job."""
+    """Notes which record the function failed on, where that fails the job."""
     side_outputs: Mapping[str, Callable[[list[Any]], None]] = field(default_factory=dict)
-    """Sends records to a side output of the operator; one that nothing reads is not there."""
+    """Functions that send records to the operator's side outputs, by name; only outputs with a
+    reader are in it."""
     pickle: bool = False
-    """Whether what leaves the task may be pickled where it cannot travel otherwise."""
+    """Whether records that leave the task may be pickled if they cannot travel otherwise."""
     identity: str = ""
-    """What the operator is called in every run of the program, whatever else is declared: its name
-    if it has one, else one that its path gives. For what it keeps outside of the job."""
+    """The operator's identity in every run of the program, whatever else is declared: its given
+    name, else a name from its path. It identifies data that the operator keeps outside of the
+    job."""
     gate: Gate | None = None
     """The gate of an operator with a side input; None in a task that has none."""
     now_ns: Callable[[], int] = field(default=monotonic_ns, compare=False, repr=False)
     """The task's clock, which only goes forward: nanoseconds since some moment."""
     is_virtual: bool = False
-    """Whether that is the clock of a test, which stands still while tasks work."""
+    """Whether the clock is that of a test, which stands still while tasks work."""
     wake: Callable[[], None] = field(default=lambda: None, compare=False, repr=False)
-    """Has a task that waits look at timers again, where another thread has set a `next_timer`."""
+    """Has a waiting task look at its timers again, after another thread has set a `next_timer`."""
     checkpoints: bool = False
-    """Whether the job writes checkpoints: sinks then make final what they have epoch by epoch."""
+    """Whether the job writes checkpoints: sinks then make their output final epoch by epoch."""
     generation: int = 0
     """With checkpoints, the driver's generation: each new driver of a job has a higher one."""
     committed: int = 0
-    """With checkpoints, the last epoch that all sinks are known to have committed. It may have been
-    a later one."""
+    """With checkpoints, the last epoch that all sinks are known to have committed; they may have
+    committed a later one."""
     drift: Drift | None = field(default=None, compare=False, repr=False)
-    """What holds the source, for the last operator of its task that has a `max_drift_us`."""
+    """The control that holds the source, for the last operator of its task with a
+    `max_drift_us`."""
     splits: Splits = field(default_factory=Splits, compare=False, repr=False)
     """The splits that the source of the task reads, for its operators up to the first that may
     hold a record back beyond its batch. For all others, every record is of one split."""
     open_shares: frozenset[int] | None = None
-    """For a source that goes on: the numbers of its shares that tasks still read."""
+    """For a restored source: the numbers of its shares that tasks still read."""
 
 
 class Rescue(Protocol):
-    """Takes the records that an operator's function fails on."""
+    """Handles records that an operator's function fails on."""
 
     def __call__(self, record: Any, error: BaseException) -> None:
-        """Count the record and put it aside where wanted; raise any error that is not its own."""
+        """Count the record, put it aside if wanted, and raise errors that are not the record's."""
 
 
 class Drift(Protocol):
     """Holds back a source that is too far ahead of others in event time."""
 
     def tell(self, watermark_us: int | None) -> None:
-        """The source has come so far; None: it is idle."""
+        """Note the source's progress; None: it is idle."""
 
     def has_held(self) -> bool:
-        """Whether the source was held since the last call."""
+        """Whether the source has waited since the last call."""
 
 
 class Gate(Protocol):

@@ -37,7 +37,7 @@ class Input:
     source: Declaration
     partitioner: Partitioner
     input: int = 0
-    """The number of the operator's input that it is of: 1 is the second, where it has two."""
+    """The number of the operator's input that it belongs to: 1 is the second of two."""
     output: str | None = None
     """The side output that they come from; None is the main output."""
 
@@ -61,7 +61,7 @@ class Open(Protocol):
 
 
 def shown(inputs: Sequence[Input]) -> str:
-    """The way to these edges, for people: `text_files -> flat_map -> hash by 0`.
+    """The path to these edges for messages: `text_files -> flat_map -> hash by 0`.
 
     Where several streams come together it begins with their last operators.
     """

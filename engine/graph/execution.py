@@ -14,7 +14,7 @@ from engine.partitioner import Forward
 
 @dataclass(frozen=True)
 class ExecutionVertex:
-    """One task to be: a share, `index` of `job_vertex.parallelism`, of a job vertex."""
+    """A planned task: number `index` of the `job_vertex.parallelism` tasks of a job vertex."""
 
     id: int
     job_vertex: JobVertex

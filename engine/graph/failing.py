@@ -11,7 +11,7 @@ from typing import Any
 
 
 class Failing:
-    """What is known about a failure in a task besides its exception.
+    """The facts about a failure in a task besides its exception.
 
     A loop over records adds the record:
 
@@ -26,7 +26,7 @@ class Failing:
 
     def __init__(self) -> None:
         self.operator: str | None = None
-        """The operator that was at work; None is the first of the task."""
+        """The operator that failed; None is the first of the task."""
         self.record: tuple[Any] | None = None
         """The record at the failure, from the innermost loop."""
 
@@ -40,12 +40,12 @@ class Failing:
         return tell
 
     def on(self, record: Any) -> None:
-        """Tell that it was this record."""
+        """Note that this record failed."""
         if self.record is None:
             self.record = (record,)
 
     def at(self, batch: list[Any], records: Iterator[Any]) -> None:
-        """Tell that it was the record which this iterator of the list gave last."""
+        """Note that the record failed which this iterator of the list gave last."""
         place = len(batch) - length_hint(records) - 1
-        if 0 <= place < len(batch):  # else there was none, or a function has changed the list
+        if 0 <= place < len(batch):  # otherwise there was none, or a function has changed the list
             self.on(batch[place])

@@ -1,7 +1,7 @@
 """The identity of an operator in every run of a program: its name if it has one, else its path.
 
-Invariant: it does not depend on the order in which branches were declared. Only operators that no
-path tells apart, of one kind between the same operators, are numbered in that order.
+Invariant: it does not depend on the order in which branches were declared. Only operators of one
+kind between the same operators, whose paths are equal, are numbered in that order.
 """
 
 from collections import Counter, defaultdict
@@ -13,10 +13,10 @@ from engine.partitioner import label
 
 
 def identities(declarations: Sequence[Declaration]) -> list[str]:
-    """The identity of each, in their order, which is a topological one.
+    """The identity of each operator, in their topological order.
 
-    A path leads from the sources, or from the last operators with a given name, so that what is
-    put behind an operator does not change it; where paths are alike, what is behind tells.
+    A path leads from the sources, or from the last operators with a given name. So operators behind
+    do not change an identity, unless paths are equal: then what is behind tells them apart.
     """
     before: dict[object, str] = {}
     readers: dict[object, list[tuple[Input, Declaration]]] = defaultdict(list)

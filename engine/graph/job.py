@@ -22,7 +22,8 @@ class JobVertex:
     parallelism: int
     resources: Mapping[str, float]
     nodes: tuple[int, ...] = ()
-    """Where its tasks are pinned to, in turn: numbers of the nodes that could run one."""
+    """The nodes that its tasks are pinned to in turn, by number among the nodes that could run
+    one."""
 
     @property
     def name(self) -> str:
@@ -49,7 +50,7 @@ class JobEdge:
     target: int
     partitioner: Partitioner
     input: int = 0
-    """The number of the target's input that it is of: 1 is the second, where it has two."""
+    """The number of the target's input that it belongs to: 1 is the second of two."""
     output: tuple[str, str] | None = None
     """The operator of the chain and the side output that it begins in; None is the chain's end."""
 

@@ -26,7 +26,7 @@ class LogicalOperator:
     parallelism: int | None
     resources: Mapping[str, float]
     nodes: tuple[int, ...] = ()
-    """Where its tasks are pinned to, in turn; () leaves it to the placement strategy."""
+    """The nodes that its tasks are pinned to in turn; () leaves them to the placement strategy."""
     pickle: bool = False
     """Whether objects that cannot travel otherwise are pickled where they leave it."""
     identity: str = ""
@@ -41,7 +41,7 @@ class LogicalEdge:
     target: int
     partitioner: Partitioner
     input: int = 0
-    """The number of the target's input that it is of: 1 is the second, where it has two."""
+    """The number of the target's input that it belongs to: 1 is the second of two."""
     output: str | None = None
     """The side output of the source that it begins in; None is the main output."""
 
@@ -66,7 +66,7 @@ class LogicalGraph:
         return tuple(edge for edge in self.edges if edge.source == operator.id)
 
     def validate_positions(self) -> None:
-        """Raise `GraphError` for a source that cannot go on where it was."""
+        """Raise `GraphError` for a source that cannot continue from a position."""
         for operator in self.operators:
             kind = operator.operator
             if isinstance(kind, SourceOperator) and not kind.properties.goes_on:
@@ -77,10 +77,10 @@ class LogicalGraph:
                 )
 
     def validate_ends(self, here: bool = False) -> None:
-        """Let every source and sink check what it needs outside: files, folders of its own.
+        """Have every source and sink check its files and folders.
 
-        `here` tells that tasks will run on this machine. Raises `GraphError` naming the operator.
-        Call it on the driver before the graph is pickled.
+        With `here`, tasks will run on this machine. Raises `GraphError` naming the operator. Call
+        it on the driver before the graph is pickled.
         """
         for operator in self.operators:
             if isinstance(operator.operator, SourceOperator | SinkOperator):

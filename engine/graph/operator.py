@@ -1,9 +1,9 @@
-"""What an operator is to the engine: a few shapes, none of which is called once per record.
+"""The engine's view of an operator: a few shapes, none of which is called once per record.
 
 An operator is declared on the driver, pickled, and opened once in every task. State lives in what
-`open` returns, never in the operator itself, so one declaration serves any number of tasks. What
-the engine has to know of an operator before that is in its `Properties`. `source`, `batch_operator`
-and `sink` have the shapes with an `open`.
+`open` returns, never in the operator itself, so one declaration serves any number of tasks. Its
+`Properties` tell the engine what it must know before that. `source`, `batch_operator` and `sink`
+have the shapes with an `open`.
 """
 
 import inspect
@@ -18,8 +18,9 @@ T = TypeVar("T")
 
 
 OnError: TypeAlias = Literal["fail", "skip", "side"]
-"""What becomes of a record that an operator's function raises an exception on: it ends the job, is
-left out and counted, or is counted and goes to the side output `ERRORS` as (record, error)."""
+"""The treatment of a record on which an operator's function raises an exception: "fail" ends the
+job, "skip" leaves the record out and counts it, "side" counts it and sends (record, error) to the
+side output `ERRORS`."""
 
 
 ERRORS = "errors"
@@ -27,16 +28,16 @@ ERRORS = "errors"
 
 @dataclass(frozen=True)
 class Properties:
-    """All that an operator declares of itself; the engine asks for nothing else by name.
+    """All that an operator declares about itself; the engine asks for nothing else by name.
 
     Planning reads them on the driver, tasks as they open the operator. They do not change.
     """
 
     parallelism: int | None = None
-    """Tasks that it runs in where `with_parallelism` does not say; None is the job's."""
+    """Its parallelism unless `with_parallelism` sets one; None is the job's."""
 
     on_error: OnError = "fail"
-    """What becomes of the records that its function fails on."""
+    """The treatment of records that its function fails on."""
 
     accepts_columns: bool = False
     """Whether it takes a `pyarrow.RecordBatch` as well as a list. Only such an operator, or a
@@ -51,23 +52,25 @@ class Properties:
     first batch."""
 
     columns_hint: str | None = None
-    """What to do where columns come and it takes none; with `{column!r}`, the name of the first."""
+    """The hint where columns come and it takes none; `{column!r}` stands for the first column's
+    name."""
 
     emits_pairs: bool = False
-    """Whether it gives `engine.network.Paired`: a gate takes that as it is, operators behind it in
-    its chain get a list of tuples."""
+    """Whether it gives `engine.network.Paired`: a gate takes that as it is, the next operator of
+    its chain gets a list of tuples."""
 
     compacts: bool = False
-    """Whether updates of one batch are merged: fewer records leave than count as emitted."""
+    """Whether it merges updates of one batch, so that fewer records leave than count as emitted."""
 
     outputs: tuple[str, ...] = ()
     """Names of its outputs beside the main one, which it sends to by `TaskContext.side_outputs`."""
 
     limit: int | None = None
-    """The most records that each of its tasks emits; sources that can bring no more are ended."""
+    """The most records that each of its tasks emits; sources whose records it would drop are
+    ended."""
 
     rate: float | None = None
-    """Of a source, records per second over all tasks that the runtime lets through; None is no
+    """Of a source, the records per second over all tasks that the runtime lets through; None is no
     limit."""
 
     side_input: bool = False
@@ -79,50 +82,51 @@ class Properties:
     them: `batch.input` is 0 or 1. It ends when both have ended, and a watermark is that of both."""
 
     holds_records: bool = False
-    """Whether, with a side input, no batch shall come before `Gate.resume`."""
+    """Whether, with a side input, batches wait until `Gate.resume`."""
 
     ends_with_side: bool = False
-    """Whether, with a side input, a task goes on until that has ended, too."""
+    """Whether a task goes on until its side input has ended, too."""
 
     driver: bool = False
-    """Of a sink, whether its merged results come back with the job's result."""
+    """Of a sink, whether its merged results are part of the job's result."""
 
     never_waits: bool = False
-    """Of a source, whether it has its next record at once, or has ended: it waits for nothing
-    outside. No other thread then iterates in front of operators with timers."""
+    """Of a source, whether it never waits for anything outside: it has its next record at once, or
+    has ended. Then no other thread iterates over it in front of operators with timers."""
 
     goes_on: bool = True
-    """Whether it can be in a job with checkpoints; a source that can gives a `SourceReader`. An
-    operator that does not keep what its side input brought can, where that gives it again."""
+    """Whether it can be in a job with checkpoints; such a source gives a `SourceReader`. An
+    operator that does not keep the records of its side input can be, if the side input gives them
+    again."""
 
     gives_again: bool = False
-    """Of a source, whether it gives its last record again when it goes on. Its readers need no
-    more than that, so no barrier comes in front of its first record."""
+    """Of a source, whether it gives its last record again after a restore. Its readers need only
+    that record, so no barrier comes in front of its first one."""
 
     beside_source: bool = False
     """Whether it runs in the tasks of a source, with no channel between."""
 
     makes_watermarks: bool = False
-    """Whether its functions set `watermark`. What its inputs tell of event time then ends at it."""
+    """Whether its functions set `watermark`. The watermarks of its inputs then end at it."""
 
     max_drift_us: int | None = None
-    """How far the watermarks that it makes beside a source may be ahead of the least that their
-    stream meets. Further ahead, the source waits. None is no limit."""
+    """How far its watermarks, made beside a source, may be ahead of the lowest watermark that they
+    meet. The source waits if they are further ahead. None is no limit."""
 
     services: tuple[object, ...] = ()
-    """What it wants of services of its worker, such as the settings of a gateway. Each service
-    knows its own by their type, and looks for them by `wanted`."""
+    """Its requests to services of its worker, such as the settings of a gateway. Each service knows
+    its own by their type, and looks for them by `wanted`."""
 
     check: "Callable[[Any], None] | None" = None
     """Raises TypeError for records or columns that it does not take. In a job with requests, the
-    operator before it in its chain has then failed on the record that it made them of."""
+    operator before it in its chain then counts as having failed on their record."""
 
     meaning: Mapping[str, Any] = field(default_factory=lambda: {"kind": "own"})
-    """What its state means, as plain data with a `kind`. A job that goes on is refused where a
-    name is gone or has another value. State under a new name begins empty."""
+    """The meaning of its state, as plain data with a `kind`. A restored job is refused if a name is
+    gone or has another value. State under a new name begins empty."""
 
     def __post_init__(self) -> None:
-        """Raises GraphError for a value that means nothing."""
+        """Raise GraphError for values without a meaning."""
         if self.on_error not in get_args(OnError):
             words = ", ".join(map(repr, get_args(OnError)))
             raise GraphError(f"on_error is {self.on_error!r}, expected one of {words}")
@@ -136,7 +140,7 @@ class Properties:
             check_integer("limit", self.limit, 0)
 
     def wanted(self, kind: type[T]) -> T | None:
-        """What it wants of the service that such things are for; None if nothing."""
+        """Its request of this type to a service; None if it has none."""
         return next((each for each in self.services if isinstance(each, kind)), None)
 
     @property
@@ -158,7 +162,7 @@ class Operator:
 
     if TYPE_CHECKING:
         properties: Any
-        """What it declares: a `Properties`, as an attribute of the class or as a property."""
+        """Its `Properties`, as an attribute of the class or as a property."""
     else:
         properties = Properties()
 
@@ -177,5 +181,5 @@ class RecordOperator(Operator):
 
     @property
     def properties(self) -> Properties:
-        """What becomes of records that fail."""
+        """The treatment of records that fail."""
         return Properties(on_error=self.on_error)

@@ -1,6 +1,6 @@
 """Graphs and a placement as text for a terminal and as Mermaid diagrams, for `oka plan`.
 
-Both say the same: what was declared, what was chained, which tasks there are and where they run.
+Both show the declared operators, the chains, the tasks and their nodes.
 """
 
 from collections import Counter
@@ -15,7 +15,7 @@ from engine.units import counted
 
 
 class PlacedNode(Protocol):
-    """What a rendering needs to know of a node."""
+    """A node, as far as a rendering needs it."""
 
     @property
     def id(self) -> str:
@@ -23,7 +23,7 @@ class PlacedNode(Protocol):
 
 
 class Placed(Protocol):
-    """What a rendering needs to know of a placement."""
+    """A placement, as far as a rendering needs it."""
 
     @property
     def nodes(self) -> Mapping[int, PlacedNode]:
@@ -31,7 +31,7 @@ class Placed(Protocol):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the user should know about it."""
+        """Notes for the user."""
 
 
 def text(logical: LogicalGraph, execution: ExecutionGraph, placement: Placed) -> str:
@@ -172,4 +172,4 @@ def _quoted(label: str) -> str:
     return f'"{label}"'
 
 
-_ENTITIES = (("#", "#35;"), ('"', "#quot;"), ("<", "#lt;"), (">", "#gt;"))  # as Mermaid has them
+_ENTITIES = (("#", "#35;"), ('"', "#quot;"), ("<", "#lt;"), (">", "#gt;"))  # Mermaid's arrows

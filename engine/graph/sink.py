@@ -16,14 +16,14 @@ class SinkOperator(Operator, ABC, Generic[Consumed]):
 
     @property
     def files(self) -> str | None:
-        """Where its tasks write files, if they do: a folder of their machines, or a URL."""
+        """The folder on the tasks' machines, or the URL, of its files; None if it has none."""
         return None
 
     def validate(self) -> None:
-        """Fail now if no task could run. Called once on the driver before any worker starts."""
+        """Raise an error if no task could run. Called once on the driver, before workers start."""
 
     def validate_beside(self, other: SinkOperator[Any], /) -> None:
-        """Fail if another sink of the job would write over this one's output.
+        """Raise an error if another sink of the job would write over this one's output.
 
         Called on the driver for each two that are valid.
         """
@@ -33,72 +33,72 @@ class SinkOperator(Operator, ABC, Generic[Consumed]):
         """Make the writer of one task."""
 
     def commit(self, epoch: int, committed: list[Any], /) -> Any:  # noqa: ARG002 - as above
-        """Make one result of those of all tasks, in the order of their indexes.
+        """Merge the results of all tasks, which are in the order of their indexes.
 
         Called on the driver, once, when all tasks have committed.
         """
         return committed
 
     def abort(self) -> None:
-        """Remove what killed tasks left behind. Called on the driver after a job that failed."""
+        """Remove the leftovers of killed tasks. Called on the driver after a failed job."""
 
 
 class SinkWriter(ABC):
     """One task's end of a stream.
 
-    What it has taken becomes final in two steps: all tasks of the job prepare, then all commit. So
-    a task that cannot prepare leaves nothing of the others'. Epochs count from 1 what becomes final
-    together. A job without checkpoints has one; its last call is a `commit` that returns, or
-    `abort`.
+    Its output becomes final in two steps: all tasks of the job prepare, then all commit. So if one
+    task cannot prepare, no output of the others remains. Output that becomes final together has one
+    epoch; epochs count from 1. A job without checkpoints has one epoch; its last call is a `commit`
+    that returns, or `abort`.
 
-    With checkpoints (`TaskContext.checkpoints`) there are more, of rising numbers: `write` goes on
-    behind a `prepare`, and what that returned is stored. An epoch that could not be stored is
-    committed with a later one, each with its own number and what was prepared for it. After a
-    failure, a new writer is first given what those before it had prepared, by `restore`; that may
-    have been committed.
+    With checkpoints (`TaskContext.checkpoints`) there are several epochs with rising numbers:
+    `write` goes on behind a `prepare`, whose result is stored. An epoch that could not be stored is
+    committed with a later one, each with its own number and its own prepared result. After a
+    failure, `restore` first gives a new writer what earlier writers had prepared; it may be
+    committed already.
     """
 
     @abstractmethod
     def write(self, records: Any, /) -> None:
-        """Take a batch, which is not empty; when it returns, its records count as delivered.
+        """Write a batch, which is not empty. Its records count as delivered when this returns.
 
         It is a list, or a `pyarrow.RecordBatch` if the operator accepts columns.
         """
 
     def prepare(self, epoch: int, /) -> Any:  # noqa: B027 - most writers have nothing to do
-        """Make what was written last, but not final; what it returns goes to `commit`.
+        """Do all work of the epoch except making it final; the result goes to `commit`.
 
-        With checkpoints it has to be a record, such as a name in a tuple. None is nothing.
+        With checkpoints the result has to be a record, such as a name in a tuple. None is nothing.
         """
 
     def commit(self, epoch: int, prepared: Any, /) -> Any:  # noqa: ARG002 - for those that override it
-        """Make it final, with as little left that could fail as can be.
+        """Make the epoch final, in a step that can hardly fail.
 
-        What it returns goes to the driver, to `SinkOperator.commit`; for several epochs, only what
-        the last call returned. With checkpoints it comes from another thread than `write`, and may
-        come again.
+        The result goes to the driver, to `SinkOperator.commit`; of several epochs, only the last
+        result. With checkpoints another thread than that of `write` calls this, perhaps twice for
+        one epoch.
         """
         return prepared
 
     def restore(self, epoch: int, prepared: list[tuple[int, Any]], /) -> None:  # noqa: ARG002 - as above
-        """Go on behind this epoch, which is stored; before the first `write`.
+        """Continue behind this epoch, which is stored; called before the first `write`.
 
-        `prepared` has the epochs up to this one that may not be final, each with what the tasks
-        before this one prepared for it. What they prepared for later epochs is dropped.
+        `prepared` has the epochs up to this one that may not be final, each with the results of
+        earlier tasks' `prepare`. Results for later epochs are dropped.
         """
         for each, made in prepared:
             self.commit(each, made)
 
     def close(self) -> None:  # noqa: B027 - most writers hold nothing by then
-        """Let go of what it holds: all is final. Nothing comes after it."""
+        """Release resources: all is final. It is the last call."""
 
     def abort(self) -> None:  # noqa: B027 - most writers hold nothing that could stay behind
-        """Leave nothing behind: the job failed or was cancelled, or `prepare` or `commit` raised.
+        """Remove all output: the job failed or was cancelled, or `prepare` or `commit` raised.
 
-        With checkpoints, what was prepared stays, since it may be stored. When the driver was
-        killed, it comes from another thread, maybe in the middle of `write`.
+        With checkpoints, prepared output stays, since it may be stored. When the driver was killed,
+        another thread calls this, maybe in the middle of `write`.
         """
 
 
 FIRST_EPOCH = 1
-"""The epoch of a job that has only one."""
+"""The only epoch of a job without checkpoints."""

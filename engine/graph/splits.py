@@ -7,25 +7,25 @@ from heapq import heapify, heappop, heappush, heapreplace
 from typing import Any, TypeAlias
 
 Split: TypeAlias = tuple[int, Any]
-"""A part of a source that is in an order of its own: the number of its share, and its name there;
-None where the share is one split."""
+"""A part of a source with an order of its own: the number of its share, and its name there, which
+is None if the share is one split."""
 
 
 class Splits:
     """The splits that a task reads, and the one whose batch goes through its chain.
 
-    Unless told otherwise, there is one, `ONLY`. All of it belongs to the thread of the task.
+    By default there is one, `ONLY`. Only the thread of the task may use it.
     """
 
     def __init__(self) -> None:
         self.current: Split = ONLY
         self.open: dict[Split, None] = {ONLY: None}
-        """Those from which records may come."""
+        """The splits from which records may come."""
         self.times: SplitTimes | None = None
-        """What is known of them, where an operator finds out."""
+        """The times of the splits, if an operator tracks them."""
 
     def follow(self) -> SplitTimes:
-        """The times of the splits, for an operator that finds out how far they are."""
+        """The times of the splits, for an operator that tracks them."""
         self.times = SplitTimes(self)
         return self.times
 
@@ -35,12 +35,12 @@ class Splits:
         self.current = next(iter(self.open), ONLY)
 
     def end(self, split: Split) -> None:
-        """Take in that all batches of this split have gone through."""
+        """Note that all batches of this split have gone through."""
         self.open.pop(split, None)
 
 
 class SplitTimes:
-    """How far event time is in each split, in microseconds.
+    """The event time of each split, in microseconds.
 
     >>> splits = Splits()
     >>> times = splits.follow()
@@ -59,32 +59,33 @@ class SplitTimes:
         self._splits = splits
         self._times: dict[Split, int] = {}
         self._open: dict[Split, None] | None = None
-        """Those that the heap was made of."""
+        """The splits that the heap was made of."""
         self._heap: list[tuple[int, int, Split]] = []
-        """Times that were, with numbers, so that of equal ones the first comes first."""
+        """Earlier times of the splits, with numbers, so that the first of equal ones comes
+        first."""
         self._idle: set[Split] = set()
         self.waits_for_all = False
         """Whether no split is left out: the source has all of its records."""
 
     def tell(self, split: Split, time_us: int) -> None:
-        """Take in how far the split has come. May be called before `Splits.begin`, too."""
+        """Set the split's time. May be called before `Splits.begin`, too."""
         self._times[split] = time_us
         if split in self._idle:
             self._idle.discard(split)
             heappush(self._heap, (time_us, len(self._heap), split))
 
     def leave_out(self, split: Split) -> None:
-        """Do not wait for this silent split until it tells of a time."""
+        """Ignore this silent split until it has a time again."""
         if not self.waits_for_all:
             self._idle.add(split)
 
     def least(self) -> int | None:
-        """The least time of all that are waited for; None where one has none yet."""
+        """The least time of the splits that count; None if one of them has none yet."""
         split = self.furthest_behind()
         return None if split is None else self._times.get(split)
 
     def furthest_behind(self) -> Split | None:
-        """The split with the least time, or the first without; None where none is waited for."""
+        """The split with the least time, or the first without a time; None if no split counts."""
         splits, times, heap = self._splits.open, self._times, self._heap
         if self._open is not splits:
             self._open = splits

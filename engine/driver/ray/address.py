@@ -1,7 +1,7 @@
-"""Whether a Ray cluster answers where Ray would look for one: asked before Ray waits for minutes.
+"""A check that a Ray cluster answers where Ray would look for one, before Ray waits for minutes.
 
-Ray remembers addresses: in RAY_ADDRESS, and in a file of its temporary folder. Those of clusters
-that have died it tries for a quarter of an hour.
+Ray remembers addresses: in RAY_ADDRESS, and in a file of its temporary folder. It tries the address
+of a dead cluster for a quarter of an hour.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from engine.errors import ConfigError, StartError
 def check_ray_address(setting: str | None) -> bool:
     """Raise StartError unless a cluster answers where `ray.init(address=setting)` would connect to.
 
-    It takes at most `_PATIENCE_SECONDS`. Where Ray would start a cluster of its own, or look for
-    one by ways of its own (`module://…`), there is nothing to ask. A process that is connected
-    stays with its cluster: ConfigError if the setting names another. Returns whether there is a
-    cluster to connect to; else Ray would start one.
+    It takes at most `_PATIENCE_SECONDS`. Nothing is asked where Ray would start a cluster, or would
+    find one in another way (`module://…`). A process that is connected stays with its cluster:
+    ConfigError if the setting names another. Returns whether there is a cluster to connect to; else
+    Ray would start one.
     """
     found = _connected(setting) if ray.is_initialized() else _found(setting)
     if found is None:
@@ -78,11 +78,12 @@ class _Found:
     origin: str
     hint: str
     is_named: bool = True
-    """Whether somebody has named it; to one that it finds by itself, Ray sends any token."""
+    """Whether the user named the address. To a cluster that Ray finds by itself it sends any
+    token."""
 
     @property
     def is_client(self) -> bool:
-        """Whether it is that of a server for Ray's clients, and not of the cluster's GCS."""
+        """Whether a server for Ray's clients has this address, rather than the cluster's GCS."""
         return self.address.startswith(_CLIENT)
 
 
@@ -113,7 +114,7 @@ def _found(setting: str | None) -> _Found | None:
 
 
 def _connected(setting: str | None) -> _Found | None:
-    """The cluster that this process is connected to; None if it is by Ray's client."""
+    """The cluster that this process is connected to; None if Ray's client connects it."""
     address: str
     if by_client():
         address = _CLIENT + client()._conn_str
@@ -137,7 +138,7 @@ def _connected(setting: str | None) -> _Found | None:
 
 
 def _canonical(address: str) -> str:
-    """As Ray writes it, with the number of a host and not a name."""
+    """The address as Ray writes it, with the host's number in place of its name."""
     scheme = _CLIENT if address.startswith(_CLIENT) else ""
     try:
         found = services.canonicalize_bootstrap_address(address.removeprefix(scheme))
@@ -148,7 +149,7 @@ def _canonical(address: str) -> str:
 
 
 def _token(found: _Found) -> str:
-    """What Ray will send there to be let in; empty if nothing."""
+    """The token that Ray will send there; empty if none."""
     found_by_itself = not found.is_named and "RAY_AUTH_MODE" not in os.environ
     try:
         loader = AuthenticationTokenLoader.instance()
@@ -183,9 +184,9 @@ def _host_and_port(found: _Found) -> tuple[str, int]:
 def _problem(host: str, port: int, is_client: bool, token: str) -> str | None:
     """Why no cluster is there; None if there is one.
 
-    Both kinds of server speak gRPC, over HTTP/2: they tell their settings when they are greeted. A
-    GCS is asked what its clients ask first, too; a server for clients for the log of nobody, which
-    only one that knows the token refuses.
+    Both kinds of server speak gRPC over HTTP/2 and answer a greeting with their settings. A GCS
+    also gets the first question of its clients. A server for clients is asked for the log of no
+    client: its settings are enough, but a wrong token gets an error.
     """
     try:
         with socket.create_connection((host, port), _PATIENCE_SECONDS) as plain:
@@ -205,7 +206,7 @@ def _problem(host: str, port: int, is_client: bool, token: str) -> str | None:
 
 
 def _judged(connection: socket.socket, is_client: bool) -> str | None:
-    """What is wrong with the answer. Versions are not: Ray has words for them."""
+    """What is wrong with the answer. Versions are not checked: Ray itself has an error for them."""
     received = b""
     settings = False
     while True:
@@ -248,7 +249,7 @@ def _uses_tls() -> bool:
 
 
 def _secured(plain: socket.socket) -> socket.socket:
-    """The connection with TLS, by the variables that Ray documents. Ray itself checks who it is."""
+    """The connection with TLS, by Ray's documented variables. Ray itself checks the certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     context.set_alpn_protocols(["h2"])

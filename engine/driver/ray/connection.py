@@ -1,7 +1,8 @@
 """The connection of this process to a Ray cluster, which all of its jobs share.
 
-Ray connects a process once. One that was not connected is connected by the first job that needs it,
-and leaves with the last; one that was, by `ray.init` or because Ray started it, stays connected.
+A process has one connection to Ray at a time. If it has none, the first job that needs one connects
+it, and the last job disconnects it. A process that `ray.init` has connected, or that Ray started,
+stays connected.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from engine.driver.ray.prints import show_all
 from engine.errors import HINT_LEFT, LEFT, DriverLost, StartError
 
 RAY_NAMES = {"cpus": "CPU", "gpus": "GPU", "memory": "memory"}
-"""What Ray calls the resources that have a name in both."""
+"""Ray's names of the resources that Oka knows by names of its own."""
 
 
 class Connection:
@@ -36,7 +37,7 @@ class Connection:
     """
 
     def __init__(self, address: str | None, needed: Mapping[str, float]) -> None:
-        """Join the cluster, or start one that has what is needed.
+        """Join the cluster, or start one with the needed resources.
 
         Raises StartError, and ConfigError where the process is connected to another.
         """
@@ -70,7 +71,7 @@ class Connection:
 
     @property
     def is_open(self) -> bool:
-        """Whether the job is part of it, and the process is still connected as it was."""
+        """Whether the job uses the connection, and the process still has the same one."""
         return not self._is_left and self._ours is not None and _current() == self._ours
 
     @contextmanager
@@ -82,7 +83,7 @@ class Connection:
         self._check()
         try:
             yield
-        except Exception as error:  # whatever Ray raises of a process that leaves it
+        except Exception as error:  # Ray may raise anything once the process has left it
             self._check()
             if (lost := _lost(error)) is not None:
                 raise lost from None
@@ -93,7 +94,7 @@ class Connection:
             raise StartError(f"the job's workers cannot be reached: {LEFT}", HINT_LEFT)
 
     def leave(self) -> None:
-        """The job needs it no more; idempotent.
+        """End the job's part in the connection; idempotent.
 
         The last job disconnects the process, if a job has connected it.
         """
@@ -129,13 +130,13 @@ def check_cluster(patience: float = 60.0) -> None:
 
 
 def head() -> Any:
-    """Ray's own client of the GCS in this process: what it cannot tell it raises."""
+    """Ray's own client of the GCS in this process; it raises errors where the GCS is silent."""
     worker: Any = ray._private.worker.global_worker
     return worker.gcs_client
 
 
 def _lost(error: Exception) -> DriverLost | None:
-    """What it means that the head does not know the cluster that it is asked of."""
+    """The error for a head that does not know the cluster of this process."""
     if not isinstance(error, AuthenticationError) or "WrongClusterID" not in str(error):
         return None
     return DriverLost(
@@ -146,9 +147,9 @@ def _lost(error: Exception) -> DriverLost | None:
 
 
 def title(node: Mapping[str, Any], nodes: Sequence[Mapping[str, Any]]) -> str:
-    """What to call a node beside these: by address and by the name that it was given.
+    """The name of a node in messages: its address or given name.
 
-    Several that live on one machine differ in the first digits of their ids.
+    Several nodes on one machine differ in the first digits of their ids.
 
     >>> first, second = ({"NodeManagerAddress": "10.0.0.2", "NodeID": id} for id in ("a1", "b2"))
     >>> title(first, [first]), title(first, [second]), title(first, [first, second])
@@ -162,7 +163,7 @@ def title(node: Mapping[str, Any], nodes: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _current() -> object:
-    """What tells the connection of this process from any other; None if there is none."""
+    """The identity of this process's connection; None if there is none."""
     if by_client():
         found: object = client()
         return found
@@ -171,7 +172,7 @@ def _current() -> object:
 
 
 def _init(address: str | None, is_there: bool, needed: Mapping[str, float]) -> None:
-    """Join the cluster that is there, or start one of this machine that has what is needed.
+    """Join the running cluster, or start one on this machine with the needed resources.
 
     Tasks share the cores that there are, so that a job need not fit them; GPUs and memory cannot be
     shared, and are those of the machine.
@@ -194,8 +195,8 @@ _HINT_FOLDER = (
 )
 _lock = threading.Lock()
 _connections: set[Connection] = set()
-"""Those of the jobs that are not over."""
+"""The connections of the jobs that have not ended."""
 _opened: object = None
-"""The one that a job has opened."""
+"""The connection that a job has opened."""
 _AUTO_CONNECT = auto_init_hook.enable_auto_connect
-"""Whether Ray's functions connect a process that is not; `RAY_ENABLE_AUTO_CONNECT` says so."""
+"""Whether Ray's functions connect a process by themselves, by `RAY_ENABLE_AUTO_CONNECT`."""

@@ -1,4 +1,4 @@
-"""Ray's nodes: those that live, and of these the ones that are preempted, or drained by somebody.
+"""Ray's living nodes, and those of them that are preempted or drained.
 
 Ray starts nothing there any more, and takes such a node away once nothing is at work on it.
 """
@@ -18,12 +18,12 @@ from engine.errors import DriverLost
 
 
 def living_nodes(patience: float = 2.0) -> tuple[list[Mapping[str, Any]], list[DrainingNode]]:
-    """Those that live, and those of them that are about to go, the first to go first.
+    """The living nodes, and those of them that will go, the first to go first.
 
-    None are about to go by Ray's client, which is not told. Raises DriverLost once that of this
-    process is gone, and Ray's RpcError where the GCS does not answer. It asks that twice, which
-    takes about a millisecond and a half. `ray.nodes()` would end the process where the head begins
-    anew meanwhile.
+    With Ray's client no node is known to go: the client is not told. Raises DriverLost once the
+    node of this process is gone, and Ray's RpcError where the GCS does not answer. It asks the GCS
+    twice, which takes about 1.5 ms. `ray.nodes()` would end the process if the head began anew
+    meanwhile.
     """
     if by_client():
         found = ray.nodes()  # type: ignore[no-untyped-call]

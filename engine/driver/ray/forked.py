@@ -1,4 +1,4 @@
-"""Whether this process was forked from one that was connected to Ray.
+"""A check for processes that were forked from a process with a connection to Ray.
 
 A connection has threads, which a forked process does not have: a call of Ray there waits for ever.
 """
@@ -10,7 +10,7 @@ import sys
 
 
 def has_dead_connection() -> bool:
-    """Whether Ray wrongly takes this process to be connected."""
+    """Whether Ray wrongly considers this process connected."""
     return _has_dead_connection
 
 

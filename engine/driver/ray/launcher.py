@@ -43,7 +43,7 @@ class RayLauncher(Launcher):
     takes_of_ray = True
 
     def __init__(self, config: JobConfig, needed: Mapping[str, float]) -> None:
-        """Join or start Ray; `needed` is what all tasks take together."""
+        """Join or start Ray; `needed` are the resources of all tasks together."""
         self.folder = f"/tmp/oka-job-{uuid.uuid4().hex[:12]}"  # noqa: S108 - made with mode 0700
         self._workers: list[RayWorker] = []
         self._started = 0
@@ -108,7 +108,7 @@ class RayLauncher(Launcher):
         *,
         beside: bool = False,
     ) -> Mapping[int, Node] | Waits:
-        """Nodes where what the tasks need is reserved for them."""
+        """Nodes on which the tasks' resources are reserved."""
         resources = {name for task in tasks for name in task.resources}
         told = {each.task.id for each in self._workers if each.was_told_of}
         with self._connection.calling():
@@ -130,7 +130,7 @@ class RayLauncher(Launcher):
         return self._workers[-1]
 
     def end(self, worker: WorkerHandle) -> None:
-        """Kill the actor: to Ray, it may live where it was only out of reach for too long."""
+        """Kill the actor: it may still live if it was only out of reach for too long."""
         assert isinstance(worker, RayWorker)
         self._workers.remove(worker)
         worker.kill()
@@ -187,7 +187,7 @@ class RayWorker(WorkerHandle):
         self.task = task
         self.node = node
         self.was_told_of = False
-        """Whether its node has told that it died: the node itself lives."""
+        """Whether the actor's node has reported its death, so that the node itself lives."""
         self._connection = connection
         self._logs = logs
         self._calling = threading.Lock()
@@ -258,7 +258,7 @@ class RayWorker(WorkerHandle):
         return self.call("end_prints", mark) if self._process_id.done() else None
 
     def last_words(self) -> str:
-        """What it last wrote to its log, which a task on its node reads."""
+        """The last lines of its log, which a task on its node reads."""
         if (process_id := self._known_process_id()) is None:
             return ""
         here = NodeAffinitySchedulingStrategy(self.node.id, soft=False)
@@ -272,7 +272,7 @@ class RayWorker(WorkerHandle):
             return ""
 
     def _last_log_lines(self) -> str:
-        """What the worker last wrote, where its log is on this machine."""
+        """The worker's last lines, if its log is on this machine."""
         process_id = self._known_process_id()
         if self._logs is None or process_id is None:
             return ""
@@ -297,7 +297,7 @@ def _logs() -> Path | None:
 
 
 def _status(error: RayActorError) -> str:
-    """How the actor ended, in Ray's words without its advice and with no more of ids than helps."""
+    """Ray's message about the actor's end, without its advice and most ids."""
     text = _ID.sub(r"\1…", str(error))
     detail = _EXIT.search(text)
     if detail:

@@ -1,9 +1,9 @@
-"""What actors print, on its way to this driver: the last of it is waited for.
+"""The output of actors on its way to this driver, which waits for its end.
 
-Ray's log monitors bring each line some tenths of a second after it was printed. An actor that is
-killed before has printed in vain, and so has one whose driver has left Ray by then. So each actor
-that has printed anything writes a mark behind it, and the driver leaves when it has heard all of
-them. Jobs that print nothing wait for nothing.
+Ray's log monitors bring each line some tenths of a second after it was printed. The output is lost
+if the actor is killed, or its driver leaves Ray, before that. So each actor that has printed
+anything writes a mark behind its output, and the driver leaves when it has received all marks. Jobs
+that print nothing wait for nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from engine.host.ray_actor import END_OF_PRINTS
 def show_all() -> None:
     """Have Ray show each line, where a job connected to it and no setting says otherwise.
 
-    By itself it keeps back what differs in numbers alone, as the prints of two tasks often do.
+    By default Ray drops lines that differ only in numbers, as the output of two tasks often does.
     """
     if "RAY_DEDUP_LOGS" not in os.environ:
         ray_logging.RAY_DEDUP_LOGS = False  # type: ignore[attr-defined]
@@ -40,35 +40,35 @@ class Prints:
 
     def __init__(self) -> None:
         self.mark = f"{END_OF_PRINTS}{uuid4().hex}"
-        """What an actor writes behind its last line."""
+        """The mark that an actor writes behind its last line."""
         _HEARD.listen()
 
     def wait(self, told: Iterable[Future[bytes]]) -> None:
         """Wait until all prints have come, if there are any.
 
-        `told` is what actors answer to `end_prints`. It takes 0.2 s, and is given up when nothing
-        has come for a second, or it takes more than ten.
+        `told` are the actors' answers to `end_prints`. It takes 0.2 s, and gives up after a second
+        without output, or after ten seconds in all.
         """
         calls = list(told)
         wait(calls, timeout=_ANSWER_SECONDS)
         if any(isinstance(each.exception(), WorkerDied) for each in calls if each.done()):
-            time.sleep(_DEAD_SECONDS)  # for what it printed before: the dead make no marks
+            time.sleep(_DEAD_SECONDS)  # for earlier output: dead actors write no marks
         expected = sum(_streams(each) for each in calls if each.done())
         if not expected:
             return
-        if by_client():  # prints come by a way that nobody can listen to
+        if by_client():  # nobody can listen to how the client receives output
             time.sleep(_CLIENT_SECONDS)
         elif _is_shown():
             _HEARD.wait(self.mark, expected)
 
 
 class _Heard:
-    """The marks that this driver has heard; nobody else sees them."""
+    """The marks that this driver has received; they are not shown."""
 
     def __init__(self) -> None:
         self._marks: dict[str, set[tuple[Any, ...]]] = {}
-        """By mark, the streams of actors that have ended. On one machine with several nodes, each
-        of these brings all lines."""
+        """By mark, the streams of actors that have ended. On a machine with several nodes, each
+        node sends all lines."""
         self._last = 0.0
         """When anything was printed."""
         self._changed = Condition()
@@ -79,7 +79,7 @@ class _Heard:
             dispatcher.handlers.insert(0, (END_OF_PRINTS, self._hear))
 
     def wait(self, mark: str, expected: int) -> None:
-        """Until the mark has come so often."""
+        """Wait until the mark has come `expected` times."""
         started = self._last = time.monotonic()
         with self._changed:
             while len(self._marks.get(mark, ())) < expected:
@@ -88,7 +88,7 @@ class _Heard:
                     break
                 self._changed.wait(left)
             self._marks.pop(mark, None)
-        # Who shows lines gets them behind us, in the thread that holds this until it has.
+        # The handlers behind this one show the lines; their thread holds the lock until it has.
         with dispatcher._lock:
             pass
 
@@ -105,7 +105,7 @@ class _Heard:
 
 
 def _streams(call: Future[bytes]) -> int:
-    """On how many streams an actor has written the mark: none, if it is gone."""
+    """The number of streams on which an actor has written the mark: 0 if it is gone."""
     if call.exception() is not None:
         return 0
     try:

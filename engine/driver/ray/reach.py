@@ -1,4 +1,4 @@
-"""Whether hosts of a Ray cluster are within reach: Ray takes a minute to see that one is not."""
+"""A check that a Ray cluster's hosts can be reached: Ray needs a minute to notice a lost one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Reach:
-    """Looks at the raylets' ports. Only the host's kernel answers, however busy the host is."""
+    """Connects to the raylets' ports. The host's kernel answers, however busy the host is."""
 
     def __init__(self) -> None:
         self.lost: Collection[str] = ()
@@ -16,7 +16,7 @@ class Reach:
         self._silent: Collection[str] = ()
 
     def look(self, nodes: Iterable[Mapping[str, Any]]) -> None:
-        """Look at these, one after another; each may take a second."""
+        """Connect to these, one after another; each may take a second."""
         silent = {node["NodeID"] for node in nodes if not _answers(node)}
         self.lost = silent.intersection(self._silent)
         self._silent = silent
@@ -27,7 +27,7 @@ def _answers(node: Mapping[str, Any]) -> bool:
         address = node["NodeManagerAddress"], node["NodeManagerPort"]
         socket.create_connection(address, _PATIENCE_SECONDS).close()
     except ConnectionRefusedError:
-        return True  # of a raylet that is gone Ray knows at once
+        return True  # Ray notices at once that a raylet is gone
     except OSError:
         return False
     return True

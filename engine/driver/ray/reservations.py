@@ -1,9 +1,9 @@
-"""What a job has reserved of a Ray cluster: placement groups, one for its tasks of each node.
+"""A job's reservations in a Ray cluster: a placement group for its tasks on each node.
 
-A group is there as a whole or not at all, so that two jobs that start at once do not get half of
-their actors each; and it is only there once its node has answered, so that no task is started on a
-node that is gone without Ray knowing it yet. Where there is no room, a group without nodes stands
-for the tasks: Ray's autoscaler sees it.
+Ray reserves a group as a whole or not at all. So two jobs that start at once do not get half of
+their actors each. A group also needs an answer of its node. So no task starts on a node that is
+gone without Ray's notice. Where there is no room, a group without nodes stands for the tasks: Ray's
+autoscaler sees it.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ from engine.placement.shortage import shortage, waiting_for
 
 
 class Reservations:
-    """Those of one job. `reserve` is called until there are some for all tasks."""
+    """The reservations of one job. Call `reserve` until all tasks have one."""
 
     def __init__(self) -> None:
         self.doubtful: set[str] = set()
         """Ids of nodes that were out of reach when something was last asked of them."""
         self._groups: list[_Group] = []
         self._pending: list[_Group] = []
-        """Those whose nodes have not answered yet."""
+        """The groups whose nodes have not answered yet."""
         self._wanted: set[int] = set()
-        """The tasks that they are for, some of which may have what they need."""
+        """The tasks of the pending groups; some may have their resources already."""
         self._demand: PlacementGroup | None = None
         self._vain: frozenset[str] | None = None
-        """The nodes with which Ray found room for a demand that the placement had no use of."""
+        """The nodes with which Ray found room for a demand that the placement could not use."""
         self._patience = _PATIENCE_SECONDS
         self._until = self._resume = 0.0
 
@@ -60,7 +60,7 @@ class Reservations:
         return ((each.node.id, task) for each in self._groups for task in each.users)
 
     def strategy(self, task: int) -> PlacementGroupSchedulingStrategy:
-        """How Ray starts the actor of a task in what is reserved for it."""
+        """The scheduling strategy with which Ray starts the task's actor in its reservation."""
         group = self._group_of(task)
         assert group is not None
         return PlacementGroupSchedulingStrategy(group.group, group.numbers[task])
@@ -72,14 +72,14 @@ class Reservations:
         choose: Callable[[Sequence[Node]], Mapping[int, Node]],
         in_doubt: Collection[int] | None,
     ) -> Mapping[int, Node] | Waits:
-        """Reserve what the tasks need, and give their nodes; or what it waits for.
+        """Reserve the tasks' resources and return their nodes, or what it waits for.
 
-        `in_doubt` are tasks whose last node may not answer any more. None: all are at work, and
-        keep what they have until `leave`.
+        `in_doubt` are tasks whose last node may not answer any more. None: all tasks are at work
+        and keep their reservations until `leave`.
         """
         wanted = {task.id for task in tasks}
         if wanted != self._wanted:
-            self._give_up()  # one more has lost its worker meanwhile
+            self._give_up()  # another task has lost its worker meanwhile
         answer = self._look(wanted) if self._pending else None
         if answer is not None and not self._is_on_doubtful():
             return answer
@@ -104,7 +104,7 @@ class Reservations:
         return self._look(wanted) or Waits("waiting for room")
 
     def leave(self, task: int, node: Node) -> None:
-        """Give back what the task has on this node, if it has something on another, too."""
+        """Give back the task's reservation on this node, if it has one on another node, too."""
         groups = [each for each in self._groups if task in self._users([each])]
         for group in groups if len(groups) > 1 else ():
             if group.node.id == node.id:
@@ -112,7 +112,7 @@ class Reservations:
         self._remove_unused()
 
     def ask_for(self, tasks: Sequence[TaskDescription], nodes: Sequence[Node]) -> None:
-        """Tell Ray's autoscaler what is needed, as long as Ray itself finds no room for it."""
+        """Tell Ray's autoscaler the tasks' resources, as long as Ray finds no room for them."""
         ids = frozenset(node.id for node in nodes)
         if self._demand is None and ids != self._vain:
             needed = [bundle for task in tasks if (bundle := ray_amounts(task.resources))]
@@ -122,7 +122,7 @@ class Reservations:
             self._vain = ids
 
     def drop_demand(self) -> None:
-        """Take back the demand: nothing is lacking any more."""
+        """Withdraw the demand: all tasks have their resources."""
         if self._demand is not None:
             remove_placement_group(self._demand)
             self._demand = None
@@ -151,7 +151,7 @@ class Reservations:
             time.sleep(0.01 if held else 0.0)
 
     def _look(self, wanted: set[int]) -> Mapping[int, Node] | Waits | None:
-        """What has become of the pending ones; None where nodes are to be chosen."""
+        """The state of the pending groups; None where nodes have to be chosen."""
         all_of_them = {*self._users(self._groups), *self._users(self._pending)}
         deadline, pause = time.monotonic() + _ANSWER_SECONDS, 0.005
         late = self._pending
@@ -170,7 +170,7 @@ class Reservations:
         count = f"{len(all_of_them - {*self._users(late)})} of {len(all_of_them)} workers"
         there_is = free()
         if any(not _has(there_is.get(each.node.id, {}), each.needed()) for each in late):
-            # Another job was faster. Whoever tries again at once may meet it again.
+            # Another job was faster. A second try at once may meet it again.
             self._resume = time.monotonic() + random.uniform(0.0, 0.3)
             self._give_up()
         elif time.monotonic() >= self._until and not self._is_on_doubtful():
@@ -180,7 +180,7 @@ class Reservations:
         return Waits(f"{count}, waiting for {names} to answer")
 
     def _is_on_doubtful(self) -> bool:
-        """Whether a pending one is where nobody may answer: any other place would be better."""
+        """Whether a pending group is on a node that may never answer: any other is better."""
         return any(each.node.id in self.doubtful for each in self._pending)
 
     def _give_up(self) -> None:
@@ -200,7 +200,7 @@ class Reservations:
         return next((each for each in self._groups[::-1] if task in self._users([each])), None)
 
     def _leave_doubtful(self, wanted: set[int], in_doubt: Collection[int]) -> None:
-        """Give back what is on nodes where no other task of the job shows that they answer."""
+        """Give back groups on nodes that no other task of the job shows to be alive."""
         proven = {each.node.id for each in self._groups if {*self._users([each])} - wanted}
         for group in [*self._groups]:
             if group.node.id not in proven and not {*self._users([group])}.isdisjoint(in_doubt):
@@ -211,7 +211,7 @@ class Reservations:
     def _begin(
         self, tasks: Sequence[TaskDescription], chosen: Mapping[int, Node], *, beside: bool
     ) -> None:
-        """Reserve what the tasks need, where they do not have it yet."""
+        """Reserve the resources of the tasks that have none yet."""
         there: dict[str, list[TaskDescription]] = {}
         for task in tasks:
             group = self._group_of(task.id)
@@ -225,7 +225,7 @@ class Reservations:
         self._pending = [_Group.of(chosen[tasks[0].id], tasks) for tasks in there.values()]
 
     def _words(self, tasks: Sequence[TaskDescription], nodes: Sequence[Node]) -> str:
-        """How many workers there could be, and what is lacking for the others."""
+        """The number of possible workers, and what the others lack."""
         wanted = {task.id for task in tasks}
         others = [(node_id, task) for node_id, task in self.held() if task.id not in wanted]
         left = {node.id: dict(node.resources) for node in nodes}
@@ -238,33 +238,33 @@ class Reservations:
 
 @dataclass(eq=False)
 class _Group:
-    """What is reserved on one node, a bundle for each task."""
+    """A reservation on one node, with a bundle for each task."""
 
     group: PlacementGroup
     node: Node
     numbers: Mapping[int, int]
-    """Of the bundles, by the task's id."""
+    """The numbers of the bundles, by the task's id."""
     users: list[TaskDescription]
     """The tasks that still use it."""
 
     @classmethod
     def of(cls, node: Node, tasks: Sequence[TaskDescription]) -> _Group:
-        # No bundle is empty: that of a task which needs nothing has a little of the node itself.
+        # No bundle may be empty: a task without needs gets a little of the node's own resource.
         bundles = [ray_amounts(task.resources) or {f"node:{node.address}": 0.001} for task in tasks]
         there = [{_NODE_ID: node.id}] * len(tasks)
         group = placement_group(bundles, "PACK", bundle_label_selector=there)
         return cls(group, node, {task.id: n for n, task in enumerate(tasks)}, list(tasks))
 
     def needed(self) -> dict[str, float]:
-        """What it takes of the node."""
+        """The resources that it takes from the node."""
         return total(ray_amounts(task.resources) for task in self.users)
 
     def remove_user(self, task: int) -> None:
-        """The task uses it no more."""
+        """End the task's use of the group."""
         self.users = [each for each in self.users if each.id != task]
 
     def remove(self) -> None:
-        """Give it back; what runs in it ends."""
+        """Give the group back; its actors end."""
         remove_placement_group(self.group)
 
 
@@ -274,7 +274,7 @@ def ray_amounts(resources: Mapping[str, float]) -> dict[str, float]:
 
 
 def free(patience: float = 60.0) -> dict[str, dict[str, float]]:
-    """What nobody has taken of each living node, by its id; DriverLost as `check_cluster`."""
+    """The free resources of each living node, by its id; DriverLost as `check_cluster`."""
     check_cluster(patience)
     return dict(_there(_free))
 
@@ -286,7 +286,7 @@ def kinds() -> list[dict[str, float]] | None:
 
 
 def _there(function: Callable[[], Any]) -> Any:
-    """What the function gives in a process of the cluster; Ray's client is none."""
+    """The function's result in a process of the cluster, which Ray's client is not."""
     return ray.get(ray.remote(num_cpus=0)(function).remote()) if by_client() else function()
 
 
@@ -299,20 +299,20 @@ def _kinds() -> list[dict[str, float]] | None:
     config = state.get_cluster_config()
     if config is not None and config.node_group_configs:
         return [dict(group.resources) for group in config.node_group_configs if group.max_count]
-    # A head may be there before its workers, and an autoscaler that tells no types may run.
+    # A head may start before its workers, and an autoscaler may run that reports no types.
     if "KUBERNETES_SERVICE_HOST" in os.environ:
         return None
     status = internal_kv._internal_kv_get(DEBUG_AUTOSCALING_STATUS)
     report = json.loads(status).get("autoscaler_report") if status else None
     types = [] if report is None else report["active_nodes"]
-    # Where nothing is started, each node is a type of its own, of this name.
+    # Without an autoscaler, Ray reports each node as a type of its own, by this name.
     return [] if all(name.startswith("node_") for name in types) else None
 
 
 def _has(
     there_is: Mapping[str, float], needed: Mapping[str, float], names: Collection[str] = ()
 ) -> bool:
-    """Whether it is as much; where names are given, of these."""
+    """Whether the amounts are equal, for the given names or for all."""
     return all(
         there_is.get(name, 0.0) >= needed.get(name, 0.0) - _ROUNDING for name in names or needed
     )
@@ -324,9 +324,9 @@ def _is_ready(group: PlacementGroup) -> bool:
 
 _NODE_ID = "ray.io/node-id"
 _ANSWER_SECONDS = 0.3
-"""Longest to look at once whether nodes have answered: they do in some 20 ms."""
+"""Seconds to wait at once for answers of nodes, which take some 20 ms."""
 _PATIENCE_SECONDS = 3.0
-"""So long nodes may take to answer, at first."""
+"""Seconds that nodes get to answer at first."""
 _RELEASE_SECONDS = 0.5
 _PATIENCE_AT_END_SECONDS = 10.0
 _ROUNDING = 1e-6
