@@ -1,8 +1,8 @@
-"""The folder of a job for its local sockets, and what becomes of folders whose job is dead.
+"""The folder of a job for its local sockets, and the removal of dead jobs' folders.
 
-Invariant: a folder is locked (flock, shared) by every process of its job that may put something
-into it. One that nobody has locked belongs to a job that was killed, and the next job of the same
-user on this machine removes it.
+Invariant: every process of the job that may put something into the folder holds a lock of it
+(flock, shared). A folder without a lock belongs to a killed job, and the next job of the same user
+on this machine removes it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class JobFolder:
     def hold(self) -> None:
         """Hold the folder, also after `leave`; idempotent.
 
-        The first of a job to come makes it, and removes those of dead jobs.
+        The first process of a job makes it, and removes the folders of dead jobs.
         """
         if self._lock is not None:
             return
@@ -41,23 +41,23 @@ class JobFolder:
 
     @classmethod
     def create(cls) -> JobFolder:
-        """A new one among the machine's temporary files."""
+        """A new folder among the machine's temporary files."""
         _remove_dead_folders(Path(tempfile.gettempdir()))
         return cls(tempfile.mkdtemp(prefix=PREFIX))
 
     def clear(self, task: int) -> None:
-        """Remove what a worker of the task left there that was killed."""
+        """Remove the files of the task's killed workers."""
         for path in Path(self.path).glob(f"{task}.*"):
             path.unlink(missing_ok=True)
 
     def leave(self) -> None:
-        """Let go of the folder; the last one to leave it empty removes it. Idempotent."""
+        """Release the folder; the last process to leave it empty removes it. Idempotent."""
         with contextlib.suppress(OSError):
             Path(self.path).rmdir()
         self._unlock()
 
     def remove(self) -> None:
-        """Let go of the folder and remove it with all that is in it; idempotent."""
+        """Release the folder and remove it with its contents; idempotent."""
         shutil.rmtree(self.path, ignore_errors=True)
         self._unlock()
 
@@ -69,7 +69,7 @@ class JobFolder:
 
 def _remove_dead_folders(parent: Path) -> None:
     for path in parent.glob(f"{PREFIX}*"):
-        with contextlib.suppress(OSError):  # it was removed just now, or is somebody else's
+        with contextlib.suppress(OSError):  # it was removed just now, or belongs to somebody else
             status = path.lstat()
             if status.st_uid == os.getuid() and time.time() - status.st_mtime > _LOCKED_BY_THEN:
                 _remove_if_dead(path)
@@ -87,4 +87,4 @@ def _remove_if_dead(path: Path) -> None:
 PREFIX = "oka-job-"
 
 _LOCKED_BY_THEN = 10.0
-"""Seconds. A folder is made before it is locked."""
+"""Seconds that a new folder may be without a lock."""

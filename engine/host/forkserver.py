@@ -1,11 +1,11 @@
-"""The fork server of a local job: it starts the workers, and nothing below it outlives the job.
+"""The fork server of a local job: it starts the workers, and no process below it outlives the job.
 
 It imports the engine once, and then forks a worker in milliseconds. As the parent of all workers
-it adopts what their functions start and leave alone (it is a subreaper). It watches the driver's
-process itself rather than a socket, of which a forked child of the driver may hold a copy, and
-needs nothing of the workers, which may be stopped or hold their GIL. When the driver ends the job
-or is gone, every process below the server is killed and the job's folder removed. Should the
-server itself be killed, the kernel kills its workers.
+and a subreaper it adopts processes that their functions leave behind. It watches the driver's
+process itself: a forked child of the driver may hold a copy of a socket. It needs no answer of the
+workers, which may be stopped or hold their GIL. When the driver ends the job or is gone, every
+process below the server is killed and the job's folder removed. Should the server itself be killed,
+the kernel kills its workers.
 """
 
 from __future__ import annotations
@@ -28,16 +28,17 @@ from typing import NoReturn
 from engine.host import process
 
 REQUEST = struct.Struct("=i")
-"""The number of a worker: start it, where its socket and its stderr come along; else kill it."""
+"""A request with the number of a worker: start it if its socket and its stderr come along; else
+kill it."""
 
 REPORT = struct.Struct("=ii")
-"""The number of a worker, and its wait status: it has ended."""
+"""A report with the number and the wait status of a worker that has ended."""
 
 
 def main() -> None:
     """Serve the driver. Arguments: requests, reports, the driver's pidfd, the job's folder."""
     requests, reports, driver, folder = sys.argv[-4:]
-    while os.open(os.devnull, os.O_RDWR) <= 2:  # those of the driver that were closed
+    while os.open(os.devnull, os.O_RDWR) <= 2:  # descriptors that were closed in the driver
         pass
     _ForkServer(socket.socket(fileno=int(requests)), int(reports), int(driver), folder).serve()
 
@@ -104,7 +105,7 @@ class _ForkServer:
         self._children[pid] = child
 
     def _become(self, child: _Child, log: int, server: int) -> NoReturn:
-        """In the forked process: let go of what is the server's, and be a worker."""
+        """In the forked process: release the server's resources, and become a worker."""
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.setsid()
@@ -112,7 +113,7 @@ class _ForkServer:
         if os.getppid() != server:
             os._exit(1)
         if numbers := sys.modules.get("numpy.random"):
-            numbers.seed()  # else all workers would draw the same
+            numbers.seed()  # else all workers would draw the same numbers
         os.dup2(log, 2)
         for descriptor in (log, self._wakes, self._wake, self._reports, self._driver):
             os.close(descriptor)
@@ -122,7 +123,7 @@ class _ForkServer:
         process.serve(child.control)
 
     def _reap(self) -> None:
-        """Tell the driver which workers have ended; the children that they left end here, too."""
+        """Tell the driver which workers have ended, and reap the children that they left."""
         with contextlib.suppress(BlockingIOError):
             while os.read(self._wakes, 512):
                 pass
@@ -138,7 +139,7 @@ class _ForkServer:
                 os.write(self._reports, REPORT.pack(child.number, status))
 
     def _end(self, patience: float) -> None:
-        """End all workers; they have so many seconds to drop what their sinks hold."""
+        """End all workers; their sinks have `patience` seconds to drop their output."""
         for child in self._children.values():
             with contextlib.suppress(OSError):
                 child.control.shutdown(socket.SHUT_RDWR)
@@ -151,12 +152,12 @@ class _ForkServer:
 
 
 def _kill_descendants() -> None:
-    """Kill every process below this one. Those below a killed one become children of this one."""
+    """Kill every process below this one, which inherits the children of those it kills."""
     children = Path(f"/proc/self/task/{os.getpid()}/children")
     deadline = time.monotonic() + _KILL_SECONDS
     while time.monotonic() < deadline:
         for pid in children.read_text().split():
-            os.kill(int(pid), signal.SIGKILL)  # not reaped yet: the number is still its own
+            os.kill(int(pid), signal.SIGKILL)  # not reaped yet: its number is not reused
         try:
             while os.waitpid(-1, os.WNOHANG) != (0, 0):
                 pass
@@ -173,7 +174,8 @@ def _prctl(option: int, value: int) -> None:
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
 
 _ABORT_SECONDS = 1.0
-"""What workers have to remove temporary files after the driver was killed."""
+"""Seconds that workers have to remove temporary files after the driver was killed."""
 
 _KILL_SECONDS = 5.0
-"""A process that the kernel cannot end, such as one that waits for a dead disk, is left then."""
+"""Seconds after which it leaves a process that the kernel cannot end, such as one that waits for a
+dead disk."""

@@ -1,7 +1,7 @@
-"""Where workers import from: they can import all that the driver can.
+"""The import paths of workers, which can import all that the driver can.
 
-Oka itself is imported from where the driver imported it, before anything of the program's can come
-in between: a `random.py` that lies beside a pipeline is nothing to the engine.
+Workers import Oka itself first, from where the driver imported it. So a `random.py` beside a
+pipeline cannot replace a module that the engine needs.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ D = TypeVar("D")
 
 @dataclass(frozen=True)
 class ImportPath:
-    """The `sys.path` of a driver, absolute; workers run elsewhere."""
+    """The `sys.path` of a driver, in absolute paths, since workers run in other folders."""
 
     program: tuple[str, ...]
-    """What comes before Python's own library: the program's folder, PYTHONPATH."""
+    """The paths before Python's own library: the program's folder, PYTHONPATH."""
     others: tuple[str, ...]
 
     @classmethod
@@ -35,8 +35,9 @@ class ImportPath:
     def unpickle(self, data: D, loads: Callable[[D], T]) -> T:
         """Unpickle what the driver pickled, with modules from where the driver has them.
 
-        The program's come first, as in the driver; of others this process prefers its own, such as
-        those of a Ray runtime environment. Raises ModuleNotFoundError, with a hint.
+        The program's paths come first, as in the driver. For other modules this process prefers its
+        own paths, such as those of a Ray runtime environment. Raises ModuleNotFoundError, with a
+        hint.
         """
         if self != ImportPath.of_this_process():
             program, others = _existing(self.program), _existing(self.others)
@@ -48,9 +49,9 @@ class ImportPath:
 
 
 def arguments(module: str, also: Sequence[str] = (), first: str = "") -> list[str]:
-    """Python's arguments to run the `main` of an engine's module, which imports as this process.
+    """Python's arguments to run the `main` of an engine's module with this process's import paths.
 
-    `also` are modules of Oka's that are imported before, `first` is a line that runs first of all.
+    It imports Oka's modules in `also` before that, and runs the line `first` before everything.
     """
     imported = "".join(f"import {name}\n" for name in also)
     start = f"""{first}
@@ -74,7 +75,7 @@ def _existing(path: tuple[str, ...]) -> list[str]:
 
 _LIBRARY = sysconfig.get_path("stdlib")
 _OWN = _absolute(sys.path)
-"""The path when the engine was imported, which `oka run` does before it loads a program."""
+"""The path at the import of the engine, before `oka run` loads a program."""
 _HINT = (
     "install it on every node; what lies beside the program is found where its folder has the same "
     "path, as `ray job submit --working-dir` gives it"

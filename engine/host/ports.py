@@ -1,7 +1,7 @@
-"""Where a worker listens on TCP: any free port, or one out of the job's `port_range`.
+"""A worker's TCP ports: any free port, or one of the job's `port_range`.
 
-Everything of a worker that listens on TCP opens here, so that a firewall or network policy has to
-let through one range and nothing else.
+Everything of a worker that listens on TCP opens its port here. So a firewall or network policy has
+to allow one range and nothing else.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ Opened = TypeVar("Opened")
 def listen(
     address: str, ports: range | None, task: int, open_at: Callable[[str], Opened]
 ) -> Opened:
-    """The result of `open_at("tcp://address:port")` for the first free one of these ports.
+    """The result of `open_at("tcp://address:port")` for the first free port of `ports`.
 
-    The port is not looked up beforehand but tried, so that workers that start together never end
-    up with the same one. Each begins at the place of its task, which is mostly free. Without
-    ports the system picks the port. Raises StartError if all of them are taken.
+    It tries each port rather than looking it up, so that workers that start together never get the
+    same one. Each worker begins at the place of its task, which is mostly free. Without ports the
+    system picks one. Raises StartError if all ports are taken.
     """
     if ports is None:
         return open_at(f"tcp://{address}:0")
@@ -67,6 +67,6 @@ def check_ports(graph: ExecutionGraph, placement: Placement, config: JobConfig) 
 
 
 _LISTENERS = 2
-"""Ports that a worker opens as a rule: that of its channels, that of a service."""
+"""Ports that a worker usually opens: one for its channels, one for a service."""
 
-_IN_USE = f"os error {errno.EADDRINUSE}"  # how Rust prints it, whatever listens
+_IN_USE = f"os error {errno.EADDRINUSE}"  # Rust's text for the error

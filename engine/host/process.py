@@ -1,9 +1,8 @@
 """A local worker's process: it serves the calls of the job master from one socket.
 
-The main thread runs the task; a second one reads the socket, so that `statistics`, `end_source`
-and `cancel` are answered while the task runs; others wait for what the worker has to say, or have
-sinks commit. When
-the driver closes the socket, or is gone, the process ends.
+The main thread runs the task. A second thread reads the socket, so that `statistics`, `end_source`
+and `cancel` get answers while the task runs. Other threads wait for the worker's events, or have
+sinks commit. When the driver closes the socket, or is gone, the process ends.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ from engine.host.worker import Worker
 Call = tuple[int, str, tuple[Any, ...]]
 
 HEADER = struct.Struct("!QQ")
-"""In front of each message: the number of its call, and its length in bytes."""
+"""The head of each message: the number of its call, and its length in bytes."""
 
 
 def serve(control: socket.socket) -> NoReturn:
     """Answer calls until the other end of the socket closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's to handle
-    faulthandler.enable(_STDERR, all_threads=False)  # what the driver tells of one that crashed
+    faulthandler.enable(_STDERR, all_threads=False)  # the driver's message about a crashed worker
     worker = Worker()
     calls: queue.SimpleQueue[Call] = queue.SimpleQueue()
     replying = threading.Lock()
@@ -68,4 +67,4 @@ _ANSWERED_WHILE_RUNNING = {
     *("statistics", "end_source", "raise_limit", "barrier", "cancel", "process_id"),
 }
 _ANSWERED_BESIDE = {"listen", "commit_epoch"}
-"""Methods that take their time: each runs in a thread of its own."""
+"""Methods that may take long: each call runs in a thread of its own."""

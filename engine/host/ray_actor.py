@@ -1,4 +1,4 @@
-"""A worker as an actor of Ray: its name, and the prints of this actor and of earlier ones.
+"""A worker as an actor of Ray: its name, and the output of this actor and of earlier ones.
 
 An actor's stdout and stderr are files of its host, which Ray's log monitor reads and sends to the
 driver, some tenths of a second late.
@@ -24,11 +24,11 @@ class Worker(worker.Worker):
         self._logs = [_Log(each) for each in (1, 2)]
 
     def __repr__(self) -> str:
-        """Job and task: Ray begins with it each line that the actor prints."""
+        """Job and task: Ray begins each printed line of the actor with it."""
         return self._title
 
     def end_prints(self, mark: str) -> int:
-        """Write the mark behind the prints, on a line of its own; returns on how many streams."""
+        """Write the mark behind the output, on a line of its own; returns the number of streams."""
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
         return sum(log.end(mark) for log in self._logs)
@@ -37,7 +37,7 @@ class Worker(worker.Worker):
 def last_lines(process_id: int, logs: Path | None = None) -> str:
     """The last lines that an actor's process wrote to its stderr.
 
-    `logs` is the folder of logs of the process's host; None is that of the calling worker.
+    `logs` is the log folder of the process's host; None is the calling worker's.
     """
     if logs is None:
         logs = Path("/proc/self/fd/2").readlink().parent
@@ -76,7 +76,7 @@ class _Log:
 
 
 def _is_printed(line: str) -> bool:
-    """Whether it is no mark of Ray's own, nor one of ours."""
+    """Whether the line is a printed one: neither a mark of Ray's nor one of Oka's."""
     return not line.startswith((":actor_name:", ":task_name:", ":job_id:", END_OF_PRINTS))
 
 

@@ -3,8 +3,8 @@
 The job master calls, in this order: `deploy`, `connect`, `run`, `commit` and `close`, of which the
 first three may come again, in another attempt; `statistics`, `end_source`, `raise_limit`,
 `barrier`, `commit_epoch` and `cancel` come at any time from another thread, and one waits in
-`listen` for what the worker says by itself. A call for an attempt that was replaced does nothing to
-the new one. All calls go through `answer`, which gives bytes.
+`listen` for the worker's events. A call for a replaced attempt does nothing to the new one. All
+calls go through `answer`, which gives bytes.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ Word: TypeAlias = (
 class Worker:
     """Hosts one task, its network and its services. Nothing of it outlives `close` or the process.
 
-    `dedicated` tells that the process is this worker's alone, so that it may tune it. `around` is
-    what a test puts around each operator.
+    With `dedicated` the process belongs to this worker alone, which may tune it. `around` is a
+    test's wrapper of each operator.
     """
 
     def __init__(
@@ -76,14 +76,14 @@ class Worker:
         self._clock = clock
         self._around = around
         self._tasks: dict[int, Task] = {}
-        """The task that was deployed last, by its attempt."""
+        """The last deployed task, by its attempt."""
         self._network: Network | None = None
         self._services = Services()
         self._snapshots: Snapshots | None = None
         self._folder: JobFolder | None = None
         self._words: queue.SimpleQueue[Callable[[], Word] | None] = queue.SimpleQueue()
         self._working = threading.Lock()
-        """Held by whoever has the network: one attempt is over before the next is deployed."""
+        """The lock of the network: one attempt is over before the next is deployed."""
         self._lock = threading.Lock()
         self._closed = False
         self._process_id = os.getpid()
@@ -108,10 +108,10 @@ class Worker:
     ) -> dict[str, str] | TaskFailure:
         """Take a task and open its endpoints; each kind's address, for the tasks that will connect.
 
-        May come again, with a new attempt, task, network and services: it waits until what was
-        deployed before has come to its end, as it does at once when it is cancelled, and closes it.
-        Frames carry the attempt modulo 256: only the keys of encrypted channels tell a task that is
-        256 attempts late.
+        A second call brings a new attempt, task, network and services. It waits for the end of the
+        earlier task, which comes at once if that was cancelled, and closes it. Frames carry the
+        attempt modulo 256: only the keys of encrypted channels expose a task that is 256 attempts
+        late.
 
         The endpoint of tcp has the public key of the task in it, which is made here; the secret key
         never leaves the process. `description` is that of the task, `folder`
@@ -218,7 +218,7 @@ class Worker:
             )
             try:
                 self._services.connect(others)
-            except CheckpointError as error:  # the job cannot go on, however often it is tried
+            except CheckpointError as error:  # no further attempt could succeed
                 return describe(error, description, Failing())
         return None
 
@@ -237,7 +237,7 @@ class Worker:
                 return replace(failure, error=self._services.named(failure.error))
 
     def commit(self, attempt: int) -> dict[str, bytes] | TaskFailure:
-        """Make the sinks' output final; what driver sinks gathered, pickled, by their names."""
+        """Make the sinks' output final; the pickled results of driver sinks, by name."""
         with self._at_work(attempt) as task:
             try:
                 results = task.commit()
@@ -253,7 +253,7 @@ class Worker:
         return pickled
 
     def barrier(self, attempt: int, epoch: int, is_last: bool) -> None:
-        """Have the task's source send the barrier of an epoch, and nothing behind the last."""
+        """Have the task's source send an epoch's barrier, and no record behind the last barrier."""
         if (task := self._tasks.get(attempt)) is not None:
             task.begin_epoch(epoch, is_last)
 
@@ -269,12 +269,12 @@ class Worker:
         return None
 
     def statistics(self) -> TaskStatistics:
-        """What the task has done up to now."""
+        """The task's statistics up to now."""
         (task,) = self._tasks.values()
         return task.statistics()
 
     def listen(self) -> Word | None:
-        """Wait until the worker has something to say unasked; None, once it says no more."""
+        """Wait for the worker's next event; None once no more will come."""
         word = self._words.get()
         return None if word is None else word()
 
@@ -284,7 +284,7 @@ class Worker:
             task.end_source()
 
     def raise_limit(self, attempt: int, limit_us: int) -> None:
-        """Let the task's source read until it has come further than this in event time."""
+        """Let the task's source read up to this event time."""
         if (task := self._tasks.get(attempt)) is not None and task.drift is not None:
             task.drift.raise_limit(limit_us)
 
@@ -302,7 +302,7 @@ class Worker:
     def close(self) -> None:
         """Close all connections and remove what is left of the job's folder; for good.
 
-        What the sinks hold is dropped, unless it has become final.
+        Output of the sinks that is not final is dropped.
         """
         with self._lock:
             self._closed = True
@@ -316,14 +316,14 @@ class Worker:
         return os.getpid()
 
     def _release(self) -> None:
-        """Let go of what was bound before."""
+        """Close the network and services of the attempt before."""
         self._close_bound()
         self._tasks, self._network, self._services = {}, None, Services()
         self._snapshots = None
 
     @contextmanager
     def _at_work(self, attempt: int) -> Iterator[Task]:
-        """The task of the attempt, which none replaces as long as the block runs."""
+        """The task of the attempt, which stays in place while the block runs."""
         with self._working:
             if attempt not in self._tasks:
                 raise Cancelled(f"attempt {attempt} of the task is over")
@@ -339,7 +339,7 @@ class Worker:
             self._network.close()
 
     def _failed(self, task: Task, error: BaseException) -> TaskFailure:
-        """What went wrong. The sinks drop what they hold; a forked process ends before that."""
+        """The failure. The sinks drop their output; a forked process ends before that."""
         self._end_fork()
         try:
             return describe(error, task.description, task.chain.failing)
@@ -353,7 +353,7 @@ class Worker:
         self._folder.leave()
 
     def _stop_fork(self) -> None:
-        """Stop in a process that a user's function forked: what it shares with ours is not its own.
+        """Stop in a process that a user's function forked: it shares its parent's connections.
 
         It may go on in the function, but no record gets in or out any more.
         """
@@ -371,7 +371,7 @@ class Worker:
 
 
 def _refusal(start: Start, address: str, goes_on: bool) -> TaskFailure | None:
-    """Why the job cannot have checkpoints, if this worker has to check that."""
+    """The reason why the job cannot have checkpoints, if this worker has to check that."""
     if start.seen is not None:
         try:
             check_reach(start.url, start.seen, address, goes_on=goes_on)
@@ -385,14 +385,14 @@ def _broke(attempt: int, task: Task, error: ChannelLost) -> ChannelBroke:
 
 
 def _progress(attempt: int, drift: Drift) -> SourceProgress:
-    """How far the source has come by now; sent to the master at most so often."""
+    """The source's progress, for the master; at most one every `_PROGRESS_SECONDS`."""
     time.sleep(_PROGRESS_SECONDS)
     return SourceProgress(attempt, drift.take())
 
 
 _PROGRESS_SECONDS = 0.005
 _NAP_US = 50.0
-"""So many µs a task naps; tasks that share a core share its wake-ups, too."""
+"""µs that a task sleeps at a time; tasks that share a core share its wake-ups, too."""
 
 _GC_THRESHOLD = 50_000
 """Records live for one batch: with the default of 700 each large batch is searched for cycles."""

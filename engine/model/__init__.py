@@ -1,7 +1,7 @@
 """Models: large values as one blob of bytes, and how a program reads them in place.
 
-`pack` lays out what a user publishes; a `Descriptor` is the small record that tells of it; a
-`Model` is what arrives. Nothing here moves bytes between processes.
+`pack` lays out a user's value; a `Descriptor` is the small record that announces it; a `Model` is
+what arrives. Nothing here moves bytes between processes.
 """
 
 from engine.model.descriptor import Descriptor, Via

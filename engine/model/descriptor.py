@@ -1,7 +1,7 @@
 """The small record that stands for a model on its way, encoded as extension 50 of a record.
 
-Payload: the length of the head (4 bytes, little endian), the head as JSON, and `reference` as it
-is. For any bytes, decoding gives a Descriptor or raises ModelError.
+Payload: the length of the head (4 bytes, little endian), the head as JSON, and the bytes of
+`reference`. Decoding any bytes gives a Descriptor or raises ModelError.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ EXTENSION = 50
 
 @dataclass(frozen=True)
 class Descriptor:
-    """Which model it is, how its blob is laid out, and where a receiving task finds it.
+    """The identity of a model, the layout of its blob, and where a receiving task finds it.
 
     `origin` is the task that published it and `number` counts that task's models from 1; together
-    they name the blob. `reference` is what else the backend needs: nothing (channels), a pickled
-    `ray.ObjectRef` (plasma), or a URL with its endpoint (s3). `published_ns` is when the publisher
-    took the model, in ns of its CLOCK_MONOTONIC: the start of every timing. `failure` says why the
-    model could not be published: then there is no blob, and the layout is empty.
+    they name the blob. `reference` is the backend's own data: nothing (channels), a pickled
+    `ray.ObjectRef` (plasma), or a URL with its endpoint (s3). `published_ns` is the time at which
+    the publisher took the model, in ns of its CLOCK_MONOTONIC: every timing starts there. `failure`
+    says why the model could not be published: then there is no blob, and the layout is empty.
     """
 
     via: Via
@@ -61,7 +61,7 @@ class Descriptor:
 
     @classmethod
     def decode(cls, payload: bytes) -> Descriptor:
-        """The descriptor of a payload; ModelError if it is none."""
+        """The descriptor of a payload; ModelError for other bytes."""
         end = 4 + int.from_bytes(payload[:4], "little")
         if len(payload) < max(4, end):
             raise ModelError(f"a model's descriptor has {len(payload)} bytes, expected {end}")

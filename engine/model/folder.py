@@ -1,4 +1,4 @@
-"""The files of a model on disk, as they are when it is packed, and a check for later changes."""
+"""The files of a model on disk at the moment of packing, and a check for later changes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from engine.errors import ModelError
 
 @dataclass(frozen=True)
 class FileOnDisk:
-    """A file as it was when it was packed."""
+    """A file at the moment of packing."""
 
     path: str
     size: int
@@ -20,7 +20,7 @@ class FileOnDisk:
     inode: int
 
     def check_unchanged(self) -> None:
-        """Raise ModelError if it is another file now, or was written to."""
+        """Raise ModelError if the file was replaced or written to."""
         now = read_status(Path(self.path))
         if now != self:
             change = (
@@ -35,9 +35,9 @@ class FileOnDisk:
 
 
 def read_status(path: Path) -> FileOnDisk:
-    """The file at a path, links followed; ModelError unless it is one that can be read."""
+    """The file at a path, links followed; ModelError unless it is readable."""
     try:
-        # Opened for what it is, and not to wait for the other end of a pipe.
+        # Opened without waiting for the other end of a pipe.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             status = os.fstat(descriptor)
@@ -56,7 +56,7 @@ def read_status(path: Path) -> FileOnDisk:
 
 
 def list_folder(folder: Path) -> tuple[list[tuple[str, FileOnDisk]], list[str]]:
-    """All files below a folder, by relative POSIX path and in the order of it; the empty folders.
+    """All files below a folder, by relative POSIX path and sorted by it; the empty folders.
 
     Links are followed, to files and to folders; ModelError for a link that leads in a circle, to
     nothing, or for anything that is neither file nor folder.

@@ -1,4 +1,4 @@
-"""Memory of this process that a model is written into, where no node's shared memory is used."""
+"""Memory of this process for a model, where the node's shared memory is not used."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from engine.errors import ModelError
 
 
 class MemoryLanding:
-    """So many bytes at the start of a page, filled in order; `finish` gives them read-only.
+    """`size` bytes at the start of a page, filled in order; `finish` gives them read-only.
 
     >>> landing = MemoryLanding(4)
     >>> landing.write(b"abc")
@@ -52,7 +52,7 @@ class MemoryLanding:
         return self._view[:]
 
     def advance(self, count: int, /) -> None:
-        """Say that so many further bytes have their values."""
+        """Count this many further bytes as written."""
         self._written += count
 
     def finish(self) -> memoryview:

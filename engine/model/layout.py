@@ -1,4 +1,4 @@
-"""Where everything lies in the blob of a model: plain data, the same for writer and reader.
+"""The layout of a model's blob: plain data, the same for writer and reader.
 
 Files follow each other, each at a multiple of `ALIGNMENT`, with zeros between: a view of any of
 them is aligned for every number type and for a cache line.
@@ -35,8 +35,8 @@ class File:
 class Layout:
     """A blob of `size` bytes that holds `files`, in the order of their offsets.
 
-    `kind` says what was published. `attributes` are what else it takes to have it back: `dtype`,
-    `shape` and `order` of an array, and the empty `folders` of a folder. They are plain JSON.
+    `kind` says what was published. `attributes` are further data of the value, in plain JSON:
+    `dtype`, `shape` and `order` of an array, and the empty `folders` of a folder.
     """
 
     kind: Kind

@@ -1,4 +1,4 @@
-"""A model as a task gets it: a handle whose bytes may still be on their way."""
+"""A model in a task: a handle whose bytes may still be on their way."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 Fetched: TypeAlias = Any
-"""An object with the bytes of a blob: it has the buffer protocol, and keeps them while it lives."""
+"""An object with the bytes of a blob: it has the buffer protocol, and owns the bytes while it
+lives."""
 
 
 class Model:
-    """A published model. Making one never waits; reading its bytes does, until they are there.
+    """A published model. Only reading its bytes waits for them.
 
-    Whatever it gives is read-only and a view of one copy, which all tasks of a node share where
-    the backend can; each view keeps that copy. Methods raise ModelError (or what the backend
-    raises, such as ChannelLost) if the bytes cannot come. A model stays in the task that got it:
-    it is no record.
+    All its values are read-only views of one copy, which all tasks of a node share if the backend
+    can; each view keeps that copy alive. Methods raise ModelError (or an error of the backend, such
+    as ChannelLost) if the bytes cannot come. A model stays in its task: it is no record.
 
     >>> from engine.model import pack
     >>> package = pack(b"weights", name="tiny")
@@ -51,7 +51,7 @@ class Model:
 
     @property
     def version(self) -> int:
-        """Counts up with every model of one publisher."""
+        """The number of the model, which rises with every model of its publisher."""
         return self.descriptor.version
 
     @property
@@ -61,17 +61,17 @@ class Model:
 
     @property
     def size(self) -> int:
-        """Bytes of all its files, and of what little lies between them."""
+        """Bytes of all its files and the padding between them."""
         return self.descriptor.layout.size
 
     @property
     def failure(self) -> str:
-        """Why it could not be published, and has no bytes to read; "" of every other."""
+        """The reason why it could not be published and has no bytes; "" of every other model."""
         return self.descriptor.failure
 
     @property
     def layout(self) -> Layout:
-        """The layout of its files; known before the bytes are there."""
+        """The layout of its files, which is known before the bytes come."""
         return self.descriptor.layout
 
     @property
@@ -85,7 +85,7 @@ class Model:
         return self._ready_ns
 
     def wait(self, timeout: float | None = None) -> Model:
-        """Wait until the bytes are there. TimeoutError after so many seconds; it may wait again."""
+        """Wait for the bytes. TimeoutError after `timeout` seconds; another call may wait again."""
         if self._buffer is not None:
             return self
         deadline = None if timeout is None else time.monotonic() + timeout
@@ -149,8 +149,8 @@ class Model:
     def value(self) -> Any:
         """The published value, as a view of the bytes.
 
-        That is a memoryview, an array, a `pyarrow.Table`, a dict of arrays, and of a file or a
-        folder its `files`.
+        It is a memoryview, an array, a `pyarrow.Table`, a dict of arrays, or the `files` of a file
+        or folder.
         """
         kind = self.layout.kind
         if kind == "bytes":
@@ -164,7 +164,7 @@ class Model:
         return self.tensors() if kind == "tensors" else self.files
 
     def save(self, folder: str | Path) -> Path:
-        """Write its files into a new folder, which is there whole or not at all; returns it.
+        """Write its files into a new folder, atomically; returns the folder.
 
         Raises ModelError if there is something already.
         """
@@ -191,7 +191,7 @@ class Model:
         return target
 
     def release(self) -> None:
-        """Let go of the bytes: the memory is free once no view of them is left, on no task."""
+        """Release the bytes: the memory is free once no task has a view of them."""
         with self._lock:
             self._buffer = None
             self._fetch = None
@@ -213,7 +213,7 @@ class Model:
         except TimeoutError:
             raise
         except Exception as error:
-            self._error = error  # what failed once is not there later
+            self._error = error  # a model that failed once does not come later
             raise
         if fetched.nbytes != self.size:
             raise ModelError(f"{self!r} arrived with {fetched.nbytes} bytes, expected {self.size}")

@@ -1,7 +1,7 @@
 """A published value as one blob: `pack(value)` lays it out, reads no file and copies no array.
 
-A `Package` knows where each part goes and where its bytes come from; `write_to` moves them, once,
-into the memory that a backend provides.
+A `Package` knows the place and the source of each part; `write_to` moves the bytes once, into the
+backend's memory.
 
     >>> package = pack({"weight": memoryview(b"abcd")})
     >>> package.layout.kind, len(package.parts)
@@ -40,18 +40,18 @@ class Landing(Protocol):
         """Append this range of a file; an error if the file has less."""
 
     def view(self) -> memoryview:
-        """All of it, writable: fill the bytes behind what was written, then `advance`."""
+        """The whole memory, writable: fill the bytes behind the written ones, then `advance`."""
 
     def advance(self, count: int, /) -> None:
-        """Say that so many further bytes of `view` have their values."""
+        """Count this many further bytes of `view` as written."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """A file of the layout, and where its `size` bytes come from: exactly one of the three.
+    """A file of the layout, and exactly one source of its `size` bytes.
 
-    `file` is one on disk, `buffers` gives the bytes in pieces (in any number, each time it is
-    called), `fill` writes them into memory of that size (then all parts of a package do).
+    `file` is on disk. `buffers` gives the bytes in any number of pieces, each time it is called.
+    `fill` writes them into memory of that size; then all parts of the package have a `fill`.
     """
 
     name: str
@@ -64,9 +64,10 @@ class Part:
 
 @dataclass(frozen=True)
 class Package:
-    """A model before it is moved. `name` is what it is called where the user gives no other.
+    """A model before its transfer. `name` is its default name.
 
-    `url` is set, and the layout empty, where it is still to be listed: `s3://bucket/prefix`.
+    A package of S3 has a `url`, `s3://bucket/prefix`, and an empty layout until its objects are
+    listed.
     """
 
     name: str
@@ -76,7 +77,7 @@ class Package:
 
     @property
     def contiguous(self) -> memoryview | None:
-        """The blob itself, where it is in memory in one piece already."""
+        """The blob itself, if it is already in memory in one piece."""
         if len(self.parts) == 1 and isinstance(self.parts[0].buffers, _Held):
             held = self.parts[0].buffers.pieces
             return held[0] if len(held) == 1 else None
@@ -85,8 +86,8 @@ class Package:
     def write_to(self, landing: Landing) -> None:
         """Write all parts in order, with zeros between.
 
-        Raises ModelError, which names the file, if one cannot be read or is not what it was when
-        it was packed.
+        Raises ModelError, which names the file, if a file cannot be read or has changed since
+        packing.
         """
         if any(part.fill is not None for part in self.parts):
             self._fill(landing)
@@ -99,7 +100,7 @@ class Package:
             end = part.offset + part.size
 
     def _fill(self, landing: Landing) -> None:
-        """Through the view, which is zero before: a landing is written or viewed, never both."""
+        """Through the view, which begins with zeros: a landing is written or viewed, never both."""
         end = 0
         with landing.view() as view:
             for part in self.parts:
@@ -142,14 +143,15 @@ def pack(value: Any, name: str | None = None) -> Package:
     """Lay out a value to publish; where `name` is None, the value gives the name.
 
     - `str` or `Path`: a file, or a folder with all it holds. Links are followed, empty folders
-      kept. `s3://bucket/prefix` is listed later, by who has the credentials.
+      kept. A task with credentials lists `s3://bucket/prefix` later.
     - `bytes`, `bytearray`, `memoryview`; a NumPy array of any dtype without objects; a
       `pyarrow.Table` or `RecordBatch` (which arrives as a Table).
     - a state dict, `{name: array}`: in the safetensors layout.
     - a `Package`, as it is.
 
-    Buffers are not copied, and must keep their content until they are published; arrays that are
-    not contiguous are. Raises ModelError for anything else, and for what cannot be read.
+    Buffers are not copied and must keep their content until they are published; only arrays that
+    are not contiguous are copied. Raises ModelError for other values, and for files that cannot be
+    read.
     """
     if isinstance(value, Package):
         return value

@@ -4,10 +4,10 @@
     header   JSON: {name: {"dtype", "shape", "data_offsets": [begin, end]}, "__metadata__": {…}}
     data     the tensors, row-major and little endian, without holes
 
-The library's loaders copy every tensor; here they are NumPy views of whatever memory holds the
-file. The header is padded with spaces (as the format allows) so that the data begin at a multiple
-of `ALIGNMENT`, and the largest element types come first, so that every tensor is aligned.
-Format: https://huggingface.co/docs/safetensors, checked against the library in the tests.
+The library's loaders copy every tensor; here tensors are NumPy views of the file's memory. The
+header is padded with spaces (as the format allows) so that the data begin at a multiple of
+`ALIGNMENT`, and the largest element types come first, so that every tensor is aligned. Format:
+https://huggingface.co/docs/safetensors, checked against the library in the tests.
 """
 
 from __future__ import annotations
@@ -49,18 +49,18 @@ def write(tensors: Mapping[str, Any]) -> list[memoryview]:
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-(8 + len(text)) % ALIGNMENT)
     head = len(text).to_bytes(8, "little") + text
-    # reshape(-1) of what is contiguous is a view, also of 0 dimensions and of 0 elements
+    # reshape(-1) of a contiguous array is a view, also with 0 dimensions or 0 elements
     data = [array.reshape(-1).view("u1").data for _, _, array in entries if array.nbytes]
     return [memoryview(head), *data]
 
 
 class Tensors(Mapping[str, "Array"]):
-    """Tensors by name; those of types that are not known are refused when they are asked for."""
+    """Tensors by name; a tensor of an unknown type is refused on access."""
 
     def __init__(self, found: Mapping[str, Array], refused: Mapping[str, str]) -> None:
         self.found = found
         self.refused = refused
-        """Why each cannot be read."""
+        """The reason why each of these cannot be read."""
 
     def __getitem__(self, name: str) -> Array:
         if name in self.refused:
@@ -84,9 +84,9 @@ def read(buffer: memoryview, what: str = "the file") -> Mapping[str, Array]:
 
     NumPy has no type for BF16 (and F8_…): such tensors come as their raw bits, in `uint16` (and
     `uint8`); `array.view(ml_dtypes.bfloat16)` or `torch.from_numpy(array).view(torch.bfloat16)`
-    reads them. A tensor of a newer type is refused when it is asked for; the others are not
-    affected. Raises ModelError, with `what` in its message, for bytes in another format, and where
-    no tensor can be read.
+    reads them. A tensor of a newer type is refused on access; the others are not affected. Raises
+    ModelError, with `what` in its message, for bytes in another format, and where no tensor can be
+    read.
     """
     import numpy as np
 

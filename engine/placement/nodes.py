@@ -1,4 +1,4 @@
-"""Nodes: the resources that each has for the tasks of a job, what is left, and both in words."""
+"""Nodes: the resources that each has for the tasks of a job, what is left, and texts of both."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from engine.graph.job import JobVertex
 class Node:
     """A machine: `resources` are what the job's tasks may use together, such as `{"cpus": 8.0}`.
 
-    A resource that is not listed is not there; `math.inf` is one that does not run out.
+    A node has none of a resource that is not listed; `math.inf` is an unlimited one.
     """
 
     id: str
     address: str
     resources: Mapping[str, float]
     title: str = ""
-    """What people call it, where that is more than its address."""
+    """Its name in messages, if that is not its address."""
     total: Mapping[str, float] | None = None
-    """All that it has, for all its users; None: nobody but the job uses it."""
+    """Its resources for all users; None if the job is the only user."""
     doubtful: bool = False
-    """Whether it was out of reach when something was last asked of it."""
+    """Whether it did not answer the last request."""
 
     @property
     def whole(self) -> Node:
-        """The node as it is when nobody else uses it."""
+        """The node without other users."""
         return self if self.total is None else replace(self, resources=self.total, total=None)
 
     @property
     def name(self) -> str:
-        """What to call it in a message: where it is, which says more than its id."""
+        """Its name in messages: its address, which says more than its id."""
         return self.title or self.address or self.id
 
 
 class Room:
-    """What nodes still have to give while tasks are placed on them, first fit."""
+    """The free resources of nodes while tasks are placed on them, first fit."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self._left = [(node, dict(node.resources)) for node in nodes]
@@ -55,7 +55,7 @@ class Room:
         return placed
 
     def take(self, task: ExecutionVertex, wanted: Node) -> bool:
-        """Whether that node has room for the task, which then takes it."""
+        """Whether that node has room for the task; if so, the task takes it."""
         has_room = wanted in self.with_room(task)
         if has_room:
             self.give(task, wanted.id)
@@ -66,17 +66,17 @@ class Room:
         return [node for node, left in self._left if covers(left, needs(task))]
 
     def give(self, task: ExecutionVertex, node_id: str) -> None:
-        """Give the task what it needs of that node, even if that is more than is left."""
+        """Take the task's needs from that node, even if that is more than is left."""
         for node, left in self._left:
             if node.id == node_id:
                 add_to(left, needs(task), -1.0)
 
     def left(self) -> list[Node]:
-        """The nodes with what they still have to give."""
+        """The nodes with their free resources."""
         return [replace(node, resources=left) for node, left in self._left]
 
     def take_together(self, tasks: Sequence[ExecutionVertex]) -> Node | None:
-        """The first node that has room for all of the tasks, which take it; or None."""
+        """The first node with room for all the tasks, which then take it; or None."""
         needed = total(needs(task) for task in tasks)
         for node, left in self._left:
             if covers(left, needed):
@@ -86,7 +86,7 @@ class Room:
 
 
 def tasks_that_fit(node: Node, vertex: JobVertex) -> int:
-    """How many tasks of the vertex the node has room for, none of more than there are."""
+    """The number of the vertex's tasks that the node has room for."""
     fits = min(
         (
             (node.resources.get(name, 0.0) + _ROUNDING) / amount
@@ -99,12 +99,12 @@ def tasks_that_fit(node: Node, vertex: JobVertex) -> int:
 
 
 def needs(task: ExecutionVertex) -> Mapping[str, float]:
-    """What the task takes of its node."""
+    """The task's needs."""
     return task.job_vertex.resources
 
 
 def there_is(nodes: Sequence[Node]) -> str:
-    """What nodes have for tasks, the first of them by name."""
+    """The nodes' resources as a text, with the first nodes by name."""
     named = [f"{node.name} ({_free(node)})" for node in nodes[:_MOST_NAMED]]
     named += [f"{len(nodes) - _MOST_NAMED} more"] * (len(nodes) > _MOST_NAMED)
     in_all = listed(total(node.resources for node in nodes))
@@ -112,7 +112,7 @@ def there_is(nodes: Sequence[Node]) -> str:
 
 
 def _free(node: Node) -> str:
-    """What it has for tasks, and of how much, where others use it, too."""
+    """The node's free resources as a text, with the whole where others use it, too."""
     return (
         ", ".join(
             f"{name} {amount:g}"
@@ -126,18 +126,18 @@ def _free(node: Node) -> str:
 
 
 def covers(there_is: Mapping[str, float], needed: Mapping[str, float]) -> bool:
-    """Whether what there is is enough, but for the rounding of sums."""
+    """Whether the resources are enough, up to the rounding of sums."""
     return all(there_is.get(name, 0.0) >= amount - _ROUNDING for name, amount in needed.items())
 
 
 def add_to(amounts: dict[str, float], more: Mapping[str, float], times: float = 1.0) -> None:
-    """Count these in, so many times, by the name of the resource."""
+    """Add these amounts `times` times, by the name of the resource."""
     for name, amount in more.items():
         amounts[name] = amounts.get(name, 0.0) + times * amount
 
 
 def total(amounts: Iterable[Mapping[str, float]]) -> dict[str, float]:
-    """The amounts together, by the name of the resource."""
+    """The sum of the amounts, by the name of the resource."""
     found: dict[str, float] = {}
     for each in amounts:
         add_to(found, each)
@@ -145,7 +145,7 @@ def total(amounts: Iterable[Mapping[str, float]]) -> dict[str, float]:
 
 
 def listed(resources: Mapping[str, float]) -> str:
-    """The amounts in words."""
+    """The amounts as a text."""
     return ", ".join(f"{name} {amount:g}" for name, amount in resources.items()) or "nothing"
 
 

@@ -1,4 +1,4 @@
-"""Placement: which node runs which task, decided before anything starts.
+"""Placement decides which node runs which task, before anything starts.
 
 Invariant: every task has exactly one node and no node gives more of a resource than it has. Both
 strategies are pure: the same graph and nodes give the same placement.
@@ -29,7 +29,7 @@ from engine.placement.nodes import Node, Room, listed, needs, tasks_that_fit, th
 
 @dataclass(frozen=True)
 class Placement:
-    """The node of every task, and notes for the user where the strategy could not be kept."""
+    """The node of every task, and notes for the user where the strategy was not kept."""
 
     nodes: Mapping[int, Node]
     notes: tuple[str, ...] = ()
@@ -49,8 +49,8 @@ def place(
 
     Without `strict`, `operator_first` on a single node places everything there, and
     `parallelism_first` divides tasks of one index that fit no node together; both with a note. With
-    it, `auto` is `operator_first`; its note says which it took.
-    Raises `PlacementError` that says what is needed and what there is.
+    it, `auto` is `operator_first`; its note says which it took. Raises `PlacementError` with the
+    needed and the available resources.
     """
     names = [node.id for node in nodes]
     if len(set(names)) < len(names):
@@ -77,9 +77,9 @@ def place(
         taken = {node.id for node in pinned.values()}
         free = [node for node in left if node.id not in taken]
         nodes = free if strategy == "operator_first" and free else left
-    # Behind the pinned tasks, whose nodes are counted in the order given.
+    # After the pinned tasks, whose nodes are counted in the given order.
     rest = _STRATEGIES[strategy](graph, sorted(nodes, key=lambda node: node.doubtful), strict)
-    # What a task is placed on is the node itself, not one that has less left.
+    # A task is placed on the node itself, not on the copy with fewer resources.
     loose_nodes = {task: whole[node.id] for task, node in rest.nodes.items()}
     return Placement({**pinned, **loose_nodes}, (*notes, *rest.notes))
 
@@ -92,9 +92,9 @@ def place_again(
 ) -> dict[int, Node]:
     """Nodes for tasks of a job whose others keep theirs, by the task's id.
 
-    `kept` are the others with the ids of their nodes, `before` those on which the tasks were. A
-    task stays where it was, unless that node is doubtful; else it goes where the job has the
-    fewest tasks, of the nodes with room. Raises PlacementError if a task has no place.
+    `kept` are the other tasks with the ids of their nodes, `before` the former nodes of these
+    tasks. A task stays on its node, unless that is doubtful. Otherwise it goes to the node with the
+    fewest tasks of the job among those with room. Raises PlacementError if a task has no place.
     """
     room = Room(nodes)
     count = Counter(node_id for _, node_id in kept)
@@ -135,7 +135,7 @@ def _auto(graph: ExecutionGraph, nodes: Sequence[Node], strict: bool) -> Placeme
 
 
 def _nodes_for_operator_first(graph: ExecutionGraph, nodes: Sequence[Node]) -> int | None:
-    """How many nodes like the largest `operator_first` takes; None where a task fits none."""
+    """How many nodes like the largest `operator_first` needs; None if a task fits none."""
     needed = 0
     for vertex in graph.job.vertices:
         most = max((tasks_that_fit(node.whole, vertex) for node in nodes), default=0)
@@ -148,7 +148,7 @@ def _nodes_for_operator_first(graph: ExecutionGraph, nodes: Sequence[Node]) -> i
 def _pinned(
     graph: ExecutionGraph, nodes: Sequence[Node], strict: bool
 ) -> tuple[dict[int, Node], Sequence[Node], tuple[str, ...]]:
-    """The nodes of the pinned tasks, what all nodes have left then, and notes.
+    """The nodes of the pinned tasks, the resources that are left, and notes.
 
     Number k is the k-th of the nodes that could run a task of that vertex.
     """
@@ -156,7 +156,7 @@ def _pinned(
     for vertex in graph.job.vertices:
         if not vertex.nodes:
             continue
-        # By what they have: a node keeps its number, however much others use of it.
+        # By all their resources: a node keeps its number, however much others use of it.
         able = [node for node in nodes if tasks_that_fit(node.whole, vertex)]
         alone = len(able) == 1 and not strict
         if alone and max(vertex.nodes):
@@ -237,9 +237,9 @@ def _parallelism_first(graph: ExecutionGraph, nodes: Sequence[Node], strict: boo
 class _Division:
     """The search for nodes of each vertex, no node for two vertices.
 
-    Nodes of equal resources are interchangeable, so it decides for each kind of node how many of
-    them each vertex gets, most first. One kind of node is decided at once; several need
-    backtracking, which gives up after `_SEARCH_STEPS`.
+    Nodes of equal resources are interchangeable. So it decides how many nodes of each kind each
+    vertex gets, most first. One kind needs no search; several kinds need backtracking, which gives
+    up after `_SEARCH_STEPS`.
     """
 
     def __init__(self, vertices: Sequence[JobVertex], nodes: Sequence[Node]) -> None:
@@ -269,7 +269,7 @@ class _Division:
     def _search(
         self, kind: int, vertex: int, used: int, waiting: tuple[int, ...], hosts: list[list[Node]]
     ) -> bool:
-        """Decide for `vertex` how many more nodes of `kind` it gets, then go on with the next.
+        """Decide how many more nodes of `kind` the vertex gets, then go on with the next.
 
         `used` nodes of this kind are taken, `waiting` tasks of each vertex have no node yet.
         """
@@ -295,7 +295,7 @@ class _Division:
         return False
 
     def _hopeless(self, kind: int, vertex: int, used: int, waiting: tuple[int, ...]) -> bool:
-        """True if even the best rooms that are left need more nodes than are left."""
+        """True if the waiting tasks need more nodes than are left, even on the best ones."""
         nodes = sum(len(later) for later in self._kinds[kind:]) - used
         for number, tasks in enumerate(waiting):
             # Vertices before this one have had their choice of this kind.

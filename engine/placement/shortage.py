@@ -1,4 +1,4 @@
-"""The resources that tasks without a node wait for, and which tasks would wait in vain."""
+"""The resources that tasks without a node lack, and the tasks that would wait in vain."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from engine.placement.nodes import Node, add_to, covers, listed, tasks_that_fit,
 def shortage(
     needed: Sequence[Mapping[str, float]], there_is: Sequence[Mapping[str, float]]
 ) -> tuple[int, dict[str, float]]:
-    """How many of the tasks that need this fit on nodes, largest first, and what the others need.
+    """The number of tasks that fit on the nodes, largest first, and the needs of the others.
 
     >>> shortage([{"cpus": 2.0}] * 3, [{"cpus": 3.0}, {"cpus": 1.0}])
     (1, {'cpus': 4.0})
@@ -32,7 +32,7 @@ def shortage(
 
 
 def waiting_for(lacking: Mapping[str, float]) -> str:
-    """What is lacking, in words.
+    """The missing resources as a text.
 
     >>> waiting_for({"cpus": 4.0, "gpus": 1.0, "memory": 2e9, "slot": 0.5})
     '4 CPUs, 1 GPU, 2 GB of memory, slot 0.5'
@@ -45,8 +45,8 @@ def too_large(
 ) -> PlacementError | None:
     """The error for a task that is larger than every node, so that no further one would help.
 
-    `kinds` are the resources of nodes that the cluster can start by itself. Where it starts none,
-    and no node has any of something that the task takes, one that does may be on its way.
+    `kinds` are the resources of nodes that the cluster can start by itself. If it can start none,
+    and no node has any of a resource that the task needs, a node with it may still come.
     """
     own = [node.whole for node in nodes]
     could_be = [*own, *(Node("", "", kind) for kind in kinds)]
