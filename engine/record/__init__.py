@@ -1,9 +1,8 @@
 """Record types that Rust does not encode itself, and how they travel.
 
-A record that comes out of a channel equals the one that went in, type included; types for which
-that cannot be promised are refused. Rust encodes None, bool, int, float, str, bytes, tuple, list,
-dict, set and frozenset. The functions here serve the other types, as msgpack extensions of these
-codes:
+A record that comes out of a channel equals the one that went in, type included; other types are
+refused. Rust encodes None, bool, int, float, str, bytes, tuple, list, dict, set and frozenset. The
+functions here serve the other types, as msgpack extensions of these codes:
 
      5  named tuple                         35  ZoneInfo
      6  enum that equals its value          36  Decimal
@@ -18,10 +17,10 @@ codes:
                                             50  model (engine.broadcast)
 
 Codes 16 to 30 are for types whose equal values have equal payloads: Rust takes them as keys of
-native aggregates, as it takes 5, 6 and 7, which begin with a class (engine.record.registry). 31 is
-what stands for a key of another type in its tables (`canonical_key`).
-Subclasses of other types would come out as their base and are refused; so are NumPy arrays of
-objects, and objects in general, unless the stream says that it pickles them.
+native aggregates, as it takes 5, 6 and 7, which begin with a class (engine.record.registry). In its
+tables, 31 stands for a key of another type (`canonical_key`). Subclasses of other types would come
+out as their base and are refused. NumPy arrays of objects are refused, too, and so are other
+objects unless the stream pickles them.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ PICKLED = 41
 
 
 def travel(kind: type) -> Shape:
-    """How values of exactly this type travel; TypeError, with a hint, for those that do not."""
+    """The form in which values of exactly this type travel; TypeError, with a hint, if none."""
     encoding = _ENCODINGS.get(kind)
     if encoding is not None:
         code, encode = encoding
@@ -74,7 +73,7 @@ def travel(kind: type) -> Shape:
 
 
 def find_class(reference: record_registry.Reference) -> type:
-    """The class that a record of this process means; LookupError, with a hint, if there is none."""
+    """The class that a record refers to; LookupError, with a hint, if there is none."""
     kind = record_registry.find(reference)
     if not record_classes.is_known(kind):
         raise LookupError(
@@ -110,9 +109,9 @@ def pickle(value: object) -> bytes:
 def register_type(
     kind: type, code: int, encode: Callable[[Any], bytes], decode: Callable[[bytes], object]
 ) -> None:
-    """Let values of exactly this type travel, too, under a code from 50 on.
+    """Register a further type under a code from 50 on; values of exactly this type then travel.
 
-    For packages that lie above this one: what comes out need not be of the type that went in.
+    For packages above this one: a value may come out as another type.
     """
     assert code >= 50, f"codes below 50 are of this module, {code} is not free"
     _ENCODINGS[kind] = (code, encode)
@@ -122,8 +121,8 @@ def register_type(
 def plain_key(value: object) -> object:
     """`value` as None, bool, int, float, str, bytes or a tuple of them, equal for equal values.
 
-    It decides the task of a record only; the record keeps its key. TypeError, with a hint, for
-    values that are no keys.
+    It only decides the task of a record, which keeps its key. TypeError, with a hint, for values
+    that are no keys.
     """
     kind = type(value)
     key = _PLAIN_KEYS.get(kind)
@@ -150,9 +149,9 @@ def plain_key(value: object) -> object:
 
 
 def canonical_key(value: object) -> object:
-    """As `plain_key`, and equal for no others: it tells keys apart, in tables of native aggregates.
+    """As `plain_key`, but also different for different keys, as tables of native aggregates need.
 
-    A tuple here equals no tuple of a user's: Rust sees to that.
+    Rust ensures that a tuple of this function equals no tuple of a user's.
     """
     key = plain_key(value)
     if dataclasses.is_dataclass(value) and isinstance(key, tuple):
@@ -161,9 +160,9 @@ def canonical_key(value: object) -> object:
 
 
 def number(value: object) -> object:
-    """The number that stands for `value` in a sum, which adds up exactly; None for no number.
+    """The number that stands for `value` in an exact sum; None if it is no number.
 
-    For NumPy's numbers it is the Python number: sums of np.int8 do not overflow.
+    NumPy's numbers become Python's, so that sums of np.int8 do not overflow.
     """
     kind = type(value)
     if kind is Decimal:
@@ -184,8 +183,8 @@ def number(value: object) -> object:
 def dict_key(value: Any) -> Any:
     """`value` in a form that a dict finds again: itself, but `math.nan` for a NaN of any type.
 
-    So it is inside tuples and frozensets. A NaN is unequal to itself: a dict finds it by its
-    identity alone, and a signaling one not at all.
+    It looks inside tuples and frozensets, too. A NaN is unequal to itself: a dict finds it by its
+    identity alone, and never finds a signaling NaN.
     """
     kind = type(value)
     if kind is str or kind is int or kind is bytes:
@@ -352,7 +351,7 @@ def _decimal_key(value: Decimal) -> object:
 
 
 def _ratio_key(numerator: int, denominator: int) -> object:
-    """Of a number in lowest terms: the integer or the float that equals it, if there is one."""
+    """The integer or the float that equals a fraction in lowest terms, if there is one."""
     if denominator == 1:
         return numerator
     try:
@@ -365,7 +364,7 @@ def _ratio_key(numerator: int, denominator: int) -> object:
 
 
 def _datetime_key(value: datetime) -> object:
-    """The moment; of a time that a zone has twice or not at all, what its clock shows there.
+    """The moment; for a time that a zone has twice or not at all, the time that its clock shows.
 
     Python compares such a time with those of its own zone alone, and leaves `fold` out.
     """

@@ -1,9 +1,9 @@
-"""How objects of Python's classes travel: a reference to the class, and what they consist of.
+"""Objects of Python's classes travel as a reference to the class, and their parts.
 
-Dataclasses travel as their fields, and named tuples as their items, both in Rust; enums as a name,
-collections, paths and pydantic models as parts that the functions here take and put together again.
-An object arrives as it was: no `__init__`, `__new__` or `__post_init__` runs a second time. Classes
-that define how they are pickled are refused: their own code is not run here.
+Dataclasses travel as their fields, and named tuples as their items, both in Rust. Enums travel as a
+name; collections, paths and pydantic models as parts that the functions here take out and put
+together. An object arrives unchanged: no `__init__`, `__new__` or `__post_init__` runs a second
+time. Classes that define how they are pickled are refused, since their own code does not run here.
 """
 
 from __future__ import annotations
@@ -21,18 +21,17 @@ from typing import Any, Literal, NamedTuple
 from engine.record import registry as record_registry
 
 NAMED_TUPLE, VALUE_ENUM, EQUAL_BY_PARTS, OBJECT, STATE = 5, 6, 7, 39, 40
-"""Extension codes, which Rust reads as well: they tell what an object equals."""
+"""Extension codes, which Rust reads as well: they tell which values an object may equal."""
 
 
 class Shape(NamedTuple):
-    """How values of one class travel. Rust asks for it once per class.
+    """The form in which values of one class travel. Rust asks for it once per class.
 
     `payload`: `take(value)` gives the bytes behind the code. All other forms begin with the
-    reference. `parts`: `take(value)` gives a tuple of values, `build(*parts)` the value.
-    `members`: the same, of a class that has each value once. `items`: those of a tuple.
-    `names` are those of the items or the fields.
-    `fields`: the attributes of these names; where an object has others, `take(value)` gives a dict
-    of all it has, and `build(dict)` the object.
+    reference. `parts`: `take(value)` gives a tuple of values, `build(*parts)` the value. `members`:
+    the same, of a class that has each value once. `items`: those of a tuple. `names` are those of
+    the items or the fields. `fields`: the attributes of these names; if an object has others,
+    `take(value)` gives a dict of all its attributes, and `build(dict)` the object.
     """
 
     form: Literal["payload", "parts", "members", "items", "fields"]
@@ -44,9 +43,9 @@ class Shape(NamedTuple):
 
 
 def shape_of(kind: type) -> Shape | None:
-    """How objects of exactly this class travel; None if it is of no known kind.
+    """The form in which objects of exactly this class travel; None if its kind is unknown.
 
-    Raises TypeError, with a hint, if its kind is known but its objects cannot travel.
+    Raises TypeError, with a hint, if the kind is known but the objects cannot travel.
     """
     describe = _describe(kind)
     return None if describe is None else describe(kind)
@@ -107,7 +106,7 @@ def _dataclass(kind: type) -> Shape:
 def _keeps_fields_alone(
     kind: type, names: tuple[str, ...], slots: dict[str, types.MemberDescriptorType]
 ) -> bool:
-    """Whether each field is where its name says, and either all in slots or all in a dict."""
+    """Whether each field is stored under its name, and either all in slots or all in a dict."""
     if not kind.__dictoffset__:
         return {name: inspect.getattr_static(kind, name) for name in names} == slots
     descriptors = (inspect.getattr_static(kind, name, None) for name in names)
@@ -126,7 +125,7 @@ def _slots(kind: type) -> dict[str, types.MemberDescriptorType]:
 def _state(
     kind: type, slots: dict[str, types.MemberDescriptorType], value: Any
 ) -> dict[str, object]:
-    """All attributes, but for what Python or typing put there and makes again."""
+    """All attributes except those that Python or typing add themselves."""
     state = {
         name: attribute
         for name, attribute in getattr(value, "__dict__", {}).items()
@@ -136,7 +135,7 @@ def _state(
     for name, slot in slots.items():
         try:
             state[name] = slot.__get__(value)
-        except AttributeError:  # it was never set
+        except AttributeError:  # the attribute was never set
             continue
     return state
 
@@ -293,7 +292,7 @@ def _is_model(kind: type) -> bool:
 
 
 def _model(kind: Any) -> Shape:
-    # Its state is what pydantic itself pickles: values as they are, validated once and not again.
+    # The parts are pydantic's own pickled state, whose values are not validated again.
     def build(state: object) -> object:
         model = kind.__new__(kind)
         model.__setstate__(state)

@@ -1,9 +1,9 @@
 """Pickles of functions and classes that no other process can import, by value.
 
 It is cloudpickle's pickler with additions: functions with a cache, `cached_property` and
-`singledispatch`, enums of any kind, and classes as they were: with slots, a qualified name, and
-without running what makes classes a second time (`__init_subclass__`, metaclasses). Open files are
-refused, of which cloudpickle sends the content.
+`singledispatch`, and enums of any kind. Classes keep their slots and qualified name, and no
+`__init_subclass__` or metaclass runs a second time. Open files are refused; cloudpickle would send
+their content.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def dumps(value: object) -> bytes:
 
 
 class OfRay(pickle.PicklingError):
-    """An object whose references Ray counts was about to be pickled without Ray knowing."""
+    """An object whose references Ray counts would have been pickled without Ray's knowledge."""
 
     def __init__(self, why: str, hint: str) -> None:
         super().__init__(why)
@@ -46,7 +46,7 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
     """
 
     def reducer_override(self, obj: Any) -> Any:
-        """How the object is made again; NotImplemented for what pickle itself knows."""
+        """The object's reduction; NotImplemented for types that pickle itself knows."""
         kind = type(obj)
         if kind.__name__ in _OF_RAY and kind.__module__.partition(".")[0] == "ray":
             return self.reduce_of_ray(obj)
@@ -60,7 +60,7 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         return super().reducer_override(obj)
 
     def reduce_of_ray(self, obj: Any) -> Any:
-        """How an ObjectRef or a handle of an actor is made again."""
+        """The reduction of an ObjectRef or an actor's handle."""
         if type(obj).__name__ == "ActorHandle":
             return NotImplemented  # its owner goes with it
         raise OfRay(
@@ -72,12 +72,12 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
 def _reduce_class(kind: type, made_of: tuple[Any, ...], state: tuple[Any, Any]) -> tuple[Any, ...]:
     metaclass, name, bases, namespace, tracked, _ = made_of
     namespace = {**namespace, "__qualname__": kind.__qualname__}
-    if "__slots__" in vars(kind) and NamedTuple not in bases:  # which brings its own
+    if "__slots__" in vars(kind) and NamedTuple not in bases:  # it has its own reduction
         namespace["__slots__"] = kind.__slots__  # type: ignore[attr-defined]
     attributes = {
         name: value
         for name, value in state[0].items()
-        if not isinstance(value, types.MemberDescriptorType)  # a slot, which is made with the class
+        if not isinstance(value, types.MemberDescriptorType)  # a slot: the class brings it
     }
     made_of = (metaclass, name, bases, namespace, tracked)
     return _class, made_of, (attributes, state[1]), None, None, by_value._class_setstate
@@ -86,7 +86,7 @@ def _reduce_class(kind: type, made_of: tuple[Any, ...], state: tuple[Any, Any]) 
 def _class(
     metaclass: type, name: str, bases: tuple[type, ...], namespace: dict[str, Any], tracked: str
 ) -> type:
-    """A class without its attributes, which come next."""
+    """A class without its attributes; these are set afterwards."""
     known = by_value._DYNAMIC_CLASS_TRACKER_BY_ID.get(tracked)
     if known is None:
         with _silent(bases):
@@ -138,7 +138,7 @@ def _enum(
     members: Mapping[str, tuple[object, tuple[object, ...]]],
     boundary: object,
 ) -> type:
-    """An enum with its members, without its other attributes, which come next."""
+    """An enum with its members, without its other attributes; these are set afterwards."""
     known = by_value._DYNAMIC_CLASS_TRACKER_BY_ID.get(tracked)
     if known is None:
         made_of = list(members.values())
@@ -172,7 +172,7 @@ def _complete_enum(kind: Any, state: tuple[Any, Mapping[str, Mapping[str, object
 
 
 def _arguments(base: Any, member: object) -> tuple[object, ...]:
-    """What `base.__new__` makes the member of."""
+    """The arguments of `base.__new__` for the member."""
     if base is object:
         return ()
     found: tuple[object, ...]
@@ -184,7 +184,7 @@ def _arguments(base: Any, member: object) -> tuple[object, ...]:
 
 
 def _is_of_python(kind: type) -> bool:
-    """Whether it was made by a class statement; those that are not have a layout of their own."""
+    """Whether a class statement made it; other classes have a layout of their own."""
     return bool(kind.__flags__ & 1 << 9)
 
 
@@ -193,13 +193,13 @@ def _came_by_value(kind: type) -> bool:
 
 
 def _maker(metaclass: type) -> Any:
-    """What makes its classes, without code of the user's."""
+    """The metaclass's own constructor, without the user's code."""
     return next(each for each in metaclass.__mro__ if not _came_by_value(each))
 
 
 @contextmanager
 def _silent(bases: tuple[Any, ...]) -> Iterator[None]:
-    """Let no `__init_subclass__` of a class that came by value hear of one that is made again."""
+    """Call no `__init_subclass__` of a class that came by value for a class that is made again."""
     heard = {
         base: vars(base)["__init_subclass__"]
         for kind in types.resolve_bases(bases)
@@ -235,7 +235,7 @@ def _reduce_cached_property(found: Any) -> tuple[Any, ...]:
 
 
 def _named(name: str) -> Callable[[object], str]:
-    """What has an object go by the name that it has in its module."""
+    """A reducer that gives an object the name that it has in its module."""
     return lambda _: name
 
 
@@ -253,9 +253,9 @@ _REDUCED = {
 _OF_RAY = frozenset({"ObjectRef", "ClientObjectRef", "ActorHandle", "ClientActorHandle"})
 """Names of classes; Ray itself need not be there."""
 _OF_DATACLASSES = ("MISSING", "KW_ONLY", "_HAS_DEFAULT_FACTORY")
-"""What `dataclasses` tells apart by identity."""
+"""Values that `dataclasses` compares by identity."""
 _OF_A_MEMBER = ("_value_", "_name_", "__objclass__", "_sort_order_")
-"""What `enum` itself says of a member."""
+"""Attributes that `enum` itself sets on a member."""
 _OF_AN_ENUM = (
     "_generate_next_value_",
     "_member_map_",
@@ -263,7 +263,7 @@ _OF_AN_ENUM = (
     "_member_type_",
     "_value2member_map_",
 )
-"""What `enum` itself says of the class, from its members."""
+"""Attributes that `enum` itself sets on the class, from its members."""
 Pickler.dispatch_table = ChainMap(
     {
         **{type(getattr(dataclasses, name)): _named(name) for name in _OF_DATACLASSES},

@@ -1,7 +1,7 @@
 """NumPy scalars and arrays as records: extension codes 48 and 49 of `engine.record`.
 
-A payload is the text of the dtype (and, of an array, its shape), its length in front, and the
-bytes of the data in the machine's memory layout. Arrays arrive writable, on memory of their own.
+A payload is the length and the text of the dtype (and of an array's shape), then the data in the
+machine's memory layout. Arrays arrive writable, with memory of their own.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ def encode(value: Any) -> bytes:
         return _join("U", value.encode("utf-8", "surrogatepass"))
     if isinstance(value, np.bytes_):
         return _join("S", bytes(value))
-    # The character tells types apart that have one layout, as np.int64 and np.longlong.
+    # The character distinguishes types of one layout, such as np.int64 and np.longlong.
     head = value.dtype.char if value.dtype.kind in "biufc" else dtype_text(value.dtype)
     return _join(head, value.tobytes())
 
 
 def decode(code: int, payload: bytes) -> object:
-    """The value that `encode` turned into `code` and `payload`."""
+    """The value of this code and payload, as `encode` made them."""
     (length,) = struct.unpack_from("<I", payload)
     head, data = payload[4 : 4 + length].decode(), memoryview(payload)[4 + length :]
     if code == 49:
@@ -61,7 +61,7 @@ def is_key(value: object) -> bool:
 
 
 def plain_key(value: Any) -> object:
-    """The Python value that equals what `is_key`."""
+    """The Python value that equals a NumPy key."""
     if isinstance(value, np.complexfloating):
         if np.isnan(value):
             return math.nan
@@ -77,14 +77,14 @@ def plain_key(value: Any) -> object:
 
 
 def number(value: object) -> object:
-    """What stands for `value` in a sum: Python's number where there is one; None for no number."""
+    """The number that stands for `value` in a sum, Python's if there is one; None if none."""
     if not isinstance(value, np.number | np.bool_) or isinstance(value, np.timedelta64):
         return None
     return value.item()
 
 
 def is_nan(value: object) -> bool:
-    """Whether `value` is a NumPy number that is not one."""
+    """Whether `value` is a NaN of NumPy's."""
     return isinstance(value, np.inexact) and bool(np.isnan(value))
 
 
@@ -95,7 +95,7 @@ def _join(head: str, data: bytes) -> bytes:
 
 @lru_cache(maxsize=1024)
 def dtype_text(dtype: np.dtype[Any]) -> str:
-    """The dtype as a text from which `dtype_of` makes it again; TypeError if it has objects."""
+    """The dtype as a text for `dtype_of`; TypeError if it has objects."""
     if not dtype.hasobject and dtype.type.__module__ == "numpy":
         text = dtype.str if dtype.names is None else repr(np.lib.format.dtype_to_descr(dtype))
         if dtype_of(text) == dtype:
@@ -113,7 +113,7 @@ def dtype_of(text: str) -> np.dtype[Any]:
         dtype = np.lib.format.descr_to_dtype(ast.literal_eval(text))
     else:
         dtype = np.dtype(text)
-    if dtype.hasobject:  # its bytes would be taken for addresses
+    if dtype.hasobject:  # NumPy would read its bytes as addresses
         raise TypeError(f"dtype {dtype} has objects, expected plain data")
     return dtype
 

@@ -1,7 +1,7 @@
-"""Records of any class, pickled: only where the stream says so and everybody who sends is trusted.
+"""Pickled records of any class, for streams that allow it and trust all senders.
 
-A pickle can run any code of its maker. So it is made where `Stream.with_pickle` allows it, and read
-where `engine.record.registry.trust` says that all who can send are tasks of the job.
+A pickle can run any code of its maker. So `Stream.with_pickle` must allow it, and it is only read
+where `engine.record.registry.trust` says that all senders are tasks of the job.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def loads(payload: bytes) -> object:
 
 
 class _Pickler(code_pickle.Pickler):
-    """Classes of the job go by their numbers, and so arrive as the classes that tasks have."""
+    """Classes of the job travel as numbers, and so arrive as the tasks' classes."""
 
     def persistent_id(self, obj: object) -> int | None:
         return record_registry.number(obj) if isinstance(obj, type) else None

@@ -1,16 +1,16 @@
-"""Which class a record means: the references to classes that records carry.
+"""The references to classes that records carry.
 
 A reference is a number, of a class that the pickled job mentions (`announce`, `accept`: the driver
 numbers them and tells every task), or a text `module:name`, of a class that every reader can
 import. Classes of Python itself that Oka knows have negative numbers. Bytes alone never bring code
-into a process: a module is imported for a record's sake only where `trust` says that all who can
-send records are tasks of the job.
+into a process: a record has a module imported only if `trust` says that all senders are tasks of
+the job.
 
-State outlives the job that wrote it, and fields travel by their order. So a checkpoint says which
-class with which fields each reference was (`known`). A job that goes on from it gives the same
-class the same reference; one that has changed since is refused, never read as what it is now. Who
-can write to a checkpoint need not be a task of the job: for its sake nothing is unpickled, and no
-module imported but those that the driver knows of, unless `trust_checkpoints` says so.
+State outlives the job that wrote it, and fields travel by their order. So a checkpoint stores the
+class and the fields of each reference (`known`). A job that goes on from it gives the same class
+the same reference. A class that has changed since is refused, and never read in its new form.
+Others than the job's tasks may be able to write to a checkpoint. So state is not unpickled, and
+imports no module but those that the driver knows, unless `trust_checkpoints` allows it.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ Reference = int | str
 
 
 class RecordClass(NamedTuple):
-    """The description of a class that the bytes of its objects depend on."""
+    """The description of a class, as far as the bytes of its objects depend on it."""
 
     name: str
     """`module:name`."""
     fields: tuple[str, ...]
-    """Of dataclasses and named tuples, in their order."""
+    """The fields of dataclasses and named tuples, in order."""
 
 
 Classes = Mapping[Reference, RecordClass]
 Announced = tuple[RecordClass, bytes]
-"""A class and its pickle, for a task that may never need it."""
+"""A class and its pickle, which a task loads when it needs it."""
 
 
 OWN = (
@@ -58,10 +58,10 @@ OWN = (
 
 
 def announce(classes: Iterable[type], kept: Classes = MappingProxyType({})) -> dict[int, type]:
-    """The classes by their numbers, which they keep for as long as this process lives.
+    """The classes by number, which they keep as long as this process lives.
 
-    Those that are in `kept`, which is what state refers to, have the references that they have
-    there, so that equal keys stay equal bytes. No other has a number of these.
+    Classes in `kept`, to which state refers, keep their references from there, so that equal keys
+    stay equal bytes. No other class gets one of these numbers.
     """
     before: defaultdict[RecordClass, deque[Reference]] = defaultdict(deque)
     for reference, each in sorted(kept.items(), key=lambda item: (isinstance(item[0], str), item)):
@@ -85,7 +85,7 @@ def accept(
     others: Mapping[int, Announced],
     kept: Classes = MappingProxyType({}),
 ) -> None:
-    """Take over the classes that another process announced, and those that coming state refers to.
+    """Register the classes that another process announced, and those that coming state refers to.
 
     `others` are loaded when a record needs them.
     """
@@ -100,33 +100,33 @@ def accept(
 
 
 def known() -> dict[Reference, RecordClass]:
-    """The class of each reference that state of this process may have.
+    """The class of each reference that may occur in this process's state.
 
-    Classes that it only announced to others are left out: a checkpoint has those of its job.
+    Classes that it only announced to others are left out: a checkpoint has its job's classes.
     """
     return dict(_known)
 
 
 def changed() -> list[RecordClass]:
-    """The classes in kept state that are gone, or have other fields than then."""
+    """The classes in kept state that are gone, or have other fields now."""
     return [described for reference, described in _kept.items() if not _is_there(reference)]
 
 
 def trust(trusted: bool) -> None:
-    """Say whether all who can send records to this process are tasks of its job."""
+    """Set whether all who can send records to this process are tasks of its job."""
     global _trusted
     _trusted = trusted
 
 
 def is_trusted() -> bool:
-    """What `trust` has said."""
+    """Whether all who can send records to this process are tasks of its job."""
     return _trusted
 
 
 def trust_checkpoints(trusted: bool, modules: Collection[str] = ()) -> None:
-    """Say whether all who can write to the job's checkpoints may run what they like.
+    """Set whether all who can write to the job's checkpoints may run any code in it.
 
-    The driver knows `modules` by itself: they are imported for state in any case.
+    The driver knows `modules` by itself: state may import them in any case.
     """
     global _checkpoints_trusted, _modules
     _checkpoints_trusted = trusted
@@ -134,18 +134,18 @@ def trust_checkpoints(trusted: bool, modules: Collection[str] = ()) -> None:
 
 
 def are_checkpoints_trusted() -> bool:
-    """What `trust_checkpoints` has said."""
+    """Whether all who can write to the job's checkpoints may run any code in it."""
     return _checkpoints_trusted
 
 
 def may_import(name: str) -> bool:
-    """Whether the module of a class, `module:name`, is there, or known to the driver."""
+    """Whether the module of a class, `module:name`, is imported here, or known to the driver."""
     module = name.partition(":")[0]
     return module in sys.modules or module in _modules
 
 
 def modules_of(classes: Classes) -> set[str]:
-    """The modules of these classes that others can import, unlike a pipeline's file."""
+    """The modules of these classes that other processes can import, unlike a pipeline's file."""
     found = {each.name.partition(":")[0] for each in classes.values()}
     return found.difference(cloudpickle.list_registry_pickle_by_value())
 
@@ -196,7 +196,7 @@ def reference(kind: type) -> Reference:
 
 
 def find(reference: Reference) -> type:
-    """The class that a record means; raises LookupError, with a hint, if there is none."""
+    """The class that a record refers to; raises LookupError, with a hint, if there is none."""
     if isinstance(reference, int):
         if reference in _unloaded:
             described, pickled = _unloaded[reference]
@@ -227,7 +227,7 @@ def _add(number: int, kind: type) -> None:
 
 
 def _found(name: str, trusted: bool) -> type:
-    """The class of this name; LookupError, with a hint, if it cannot be imported, or may not be."""
+    """The class of this name; LookupError, with a hint, if its import fails or is not allowed."""
     if trusted or may_import(name):
         _import(name)
     kind = _imported(name)
@@ -243,7 +243,7 @@ def _found(name: str, trusted: bool) -> type:
 
 
 def _as_it_was(described: RecordClass) -> type:
-    """The class that state is of; LookupError, with a hint, if there is none such any more."""
+    """The class that state refers to; LookupError, with a hint, if it is gone or has changed."""
     for number, (announced, _) in list(_unloaded.items()):
         if announced == described:
             return find(number)
@@ -304,7 +304,7 @@ def _import(name: str) -> None:
 
 
 def _imported(name: str) -> Any:
-    """What is at this place now, if anything."""
+    """The object at this place now, if any."""
     module, _, path = name.partition(":")
     found: Any = sys.modules.get(module)
     for part in path.split("."):
@@ -316,13 +316,13 @@ _classes: dict[int, type] = {~at: kind for at, kind in enumerate(OWN)}
 _numbers: dict[type, int] = {kind: number for number, kind in _classes.items()}
 _unloaded: dict[int, Announced] = {}
 _known: dict[Reference, RecordClass] = {}
-"""What records of this process have referred to, or may."""
+"""The classes that this process's records refer to, or may refer to."""
 _kept: dict[Reference, RecordClass] = {}
-"""What state refers to that this process goes on from."""
+"""The classes that restored state refers to."""
 _trusted = False
 _checkpoints_trusted = False
 _modules: frozenset[str] = frozenset()
-"""What may be imported for the sake of state."""
+"""The modules that state may import."""
 IMPORT_HINT = (
     "import it at the top of the pipeline's file, or in a module that this imports; "
     "docs/recovery.md, Security, says why"

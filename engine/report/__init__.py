@@ -1,1 +1,1 @@
-"""What a job tells of itself: statistics, progress, its result, and tables of them."""
+"""Reports of a job: statistics, progress, its result, and tables of them."""

@@ -1,4 +1,4 @@
-"""Telling of operators that many records come too late for."""
+"""Warnings about operators with many late records."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class LateRecords:
         self._lock = threading.Lock()
 
     def look(self, statistics: JobStatistics, least: int = 1) -> None:
-        """Warn where that is so now, of at least so many records."""
+        """Warn of each operator with at least `_LEAST` records of which too many are late."""
         for each in statistics.operators:
             if each.late < least or each.late <= _SHARE * each.records_in:
                 continue

@@ -1,4 +1,4 @@
-"""The progress of a running job: one line that renews itself, or one JSON line per second."""
+"""The progress of a running job: one line that is rewritten, or one JSON line per second."""
 
 from __future__ import annotations
 
@@ -26,13 +26,12 @@ logger = logging.getLogger("oka")
 
 
 class ProgressLine:
-    """Shows once a second what the job does now: rates and shares are those of that second.
+    """Shows the job's progress once a second: rates and shares are those of that second.
 
-    On a terminal the line renews itself, as wide as the terminal is at that moment; elsewhere each
-    line is printed below the last. A thread of its own asks and writes: nobody else waits for a
-    worker or a reader.
-    When a JSON line cannot be written, because stdout is closed, `at_end_of_output` is called.
-    `look` gets the statistics, too, also where nothing is shown: then each ten seconds.
+    On a terminal it rewrites one line, in the terminal's current width; elsewhere it prints each
+    line below the last. A thread of its own asks and writes, so nobody else waits for a worker or a
+    reader. If a JSON line cannot be written, because stdout is closed, it calls `at_end_of_output`.
+    `look` gets the statistics, too: every ten seconds if nothing is shown.
     """
 
     def __init__(
@@ -53,9 +52,9 @@ class ProgressLine:
         self._tells = mode == "line"
         self._renewed = RenewedLine() if terminal and mode == "line" else None
         self._last = (0.0, 0, 0)
-        """Seconds and records when it was shown last."""
+        """Seconds and records at the last line."""
         self._before: Sequence[TaskStatistics] = ()
-        """The tasks when it was shown last."""
+        """The tasks at the last line."""
         self._at_end_of_output = at_end_of_output
         self._look = look
         self._statistics: Callable[[], Sequence[TaskStatistics]] = tuple
@@ -63,26 +62,26 @@ class ProgressLine:
         self._thread = threading.Thread(target=self._show_all, name="oka-progress", daemon=True)
 
     def watch(self, statistics: Callable[[], Sequence[TaskStatistics]]) -> None:
-        """Show from now on what the tasks do; `statistics` is called in another thread."""
+        """Show the tasks' progress from now on; `statistics` is called in another thread."""
         self._statistics = statistics
         self._start()
 
     def tell(self, what: str) -> None:
-        """Show what the job does before records flow, or behind them."""
+        """Show the job's step before records flow, or behind them."""
         if self._tells:
             self._start()
             self._words.put(what)
 
     def warn(self, what: str) -> None:
-        """Write a line to the log, whatever else is shown; nobody waits for its readers.
+        """Write a line to the log, beside anything else; nobody waits for its readers.
 
-        It is one line: collectors of logs take each line for a message of its own.
+        It is one line, since log collectors treat each line as a message of its own.
         """
         self._start()
         self._words.put(_Warning(" ".join(what.split())))
 
     def say(self, what: str) -> None:
-        """Write a line that stays, also where no progress is shown; from signal handlers, too."""
+        """Write a line that stays, even if no progress is shown; from signal handlers, too."""
         if self._renewed is None:
             console.write(f"{what}\n")
         else:
@@ -90,7 +89,7 @@ class ProgressLine:
             self._words.put(_Stays(what))
 
     def clear(self) -> None:
-        """Show what is left, and remove the line, so that what follows starts on an empty one."""
+        """Show the last figures, and remove the line, so that output begins on an empty one."""
         if self._thread.ident is not None:
             self._words.put(None)
             self._thread.join(_LAST_LINES_SECONDS)
@@ -125,7 +124,7 @@ class ProgressLine:
     def _show(self, statistics: JobStatistics) -> None:
         is_anew = statistics.elapsed_seconds < self._last[0]  # the tasks have begun again
         now = (statistics.elapsed_seconds, statistics.records, statistics.source_records)
-        # What the tasks had counted at the checkpoint, nobody has counted again since.
+        # The tasks' counts at the checkpoint were not counted again since.
         elapsed, records, source_records = now if is_anew else self._last
         self._last = now
         seconds = max(1e-9, statistics.elapsed_seconds - elapsed)
@@ -173,14 +172,14 @@ class _Warning(str):
 
 
 class _Stays(str):
-    """A line that no other is written over."""
+    """A line that stays."""
 
     __slots__ = ()
 
 
 @contextmanager
 def telling(what: str, mode: Progress = "auto") -> Iterator[Callable[[str], None]]:
-    """Show what is going on for as long as the block runs, which may say something else."""
+    """Show this step while the block runs, which may show another."""
     line = ProgressLine(mode)
     line.tell(what)
     try:
@@ -190,7 +189,7 @@ def telling(what: str, mode: Progress = "auto") -> Iterator[Callable[[str], None
 
 
 def terminal_columns() -> int:
-    """Those of stderr's terminal at this moment; 80 where it does not tell."""
+    """The columns of stderr's terminal at this moment; 80 if unknown."""
     try:
         return os.get_terminal_size(sys.stderr.fileno()).columns or _USUAL_COLUMNS
     except (AttributeError, OSError, ValueError):
@@ -203,7 +202,7 @@ def _write_nothing(_statistics: JobStatistics, _at_sinks: float, _at_sources: fl
 
 _USUAL_COLUMNS = 80
 _SECONDS = 1.0
-"""Between two looks at the tasks."""
+"""Seconds between two reports."""
 _UNSHOWN_SECONDS = 10.0
-"""The same where nobody sees them."""
+"""The same if nothing is shown."""
 _LAST_LINES_SECONDS = 1.0

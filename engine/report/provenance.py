@@ -1,4 +1,4 @@
-"""Where a figure comes from: the machine, the versions and the commit that it was measured with."""
+"""The origin of a figure: the machine, the versions and the commit of its measurement."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from engine.distribution import DISTRIBUTION
 
 @cache
 def machine() -> dict[str, Any]:
-    """What this machine is: cores, memory in bytes, processor, kernel."""
+    """The machine: cores, memory in bytes, processor, kernel."""
     info = Path("/proc/cpuinfo")
     model = next(
         (
@@ -35,7 +35,7 @@ def machine() -> dict[str, Any]:
 @cache
 def versions() -> dict[str, str]:
     """Versions of Oka, Python and the packages that take part."""
-    from importlib import metadata  # as much to import as the rest of this module
+    from importlib import metadata  # it takes as long to import as the rest of this module
 
     found = {"python": platform.python_version()}
     names = {name: name for name in ("ray", "numpy", "pyarrow", "msgpack", "pyzmq")}

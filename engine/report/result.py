@@ -1,4 +1,4 @@
-"""The result of a job: its statistics, what its sinks gathered, and where its files are."""
+"""The result of a job: its statistics, its sinks' output, and the places of its files."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from engine.report.statistics import JobStatistics, Latency
 
 @dataclass(frozen=True)
 class SinkFiles:
-    """Where the files of a sink are."""
+    """The place of a sink's files."""
 
     url: str
     """A folder, or s3://bucket/prefix."""
     hosts: tuple[str, ...]
-    """The hosts whose folder that is: its tasks ran there. Empty where it is the same
+    """The hosts on which the sink's tasks ran, if the folder is theirs. Empty if it is the same
     everywhere."""
 
     def __str__(self) -> str:
@@ -30,20 +30,20 @@ class SinkFiles:
 
 @dataclass(frozen=True, repr=False)
 class JobResult:
-    """How a job that ran to its end went. `print(result)` shows a table, as does a notebook."""
+    """The result of a job that has ended. `print(result)` shows a table, as does a notebook."""
 
     config: JobConfig
     seconds: float
     """From the call to the last worker's end, start and tear-down included."""
     statistics: JobStatistics
     outputs: dict[str, Any]
-    """What each sink of the driver gathered, by operator name."""
+    """The output of each driver sink, by operator name."""
     files: Mapping[str, SinkFiles] = field(default_factory=dict)
-    """Where the files of each sink that writes some are, by operator name."""
+    """The place of each sink's files, by operator name."""
 
     @property
     def output(self) -> Any:
-        """What the only driver sink gathered; raises AttributeError if there is none or more."""
+        """The output of the only driver sink; raises AttributeError if there is none or more."""
         if not self.outputs:
             raise AttributeError(
                 "no sink of the job brings anything to the driver, expected one that does\n\n"
@@ -70,7 +70,7 @@ class JobResult:
     def cpu_seconds_per_million(self) -> float | None:
         """CPU seconds of all workers, user and system, per million records at the sinks.
 
-        None where none has arrived; of a few records it is mostly what starting took.
+        None if no record has arrived; for few records it is mostly the cost of starting.
         """
         records = self.statistics.records
         return self.statistics.cpu_seconds / records * 1e6 if records else None

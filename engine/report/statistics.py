@@ -14,9 +14,9 @@ from engine.network import LatencyHistogram
 class Latency:
     """Latency from emission at the source to the return of the sink function, in µs.
 
-    With a `rate`, emission is the moment that it intends. Records that are kept for results of
-    later ones, as in windows, are through when the batch is that brought them.
-    Percentiles are exact to 3 significant digits; all are 0 where no marker has arrived.
+    With a `rate`, a record counts as emitted at its intended moment. Records that an operator
+    keeps, as in windows, count as arrived with the batch that brought them. Percentiles are exact
+    to 3 significant digits; all are 0 if no marker has arrived.
     """
 
     count: int
@@ -45,10 +45,10 @@ class Latency:
 class OperatorSummary:
     """One operator over all its tasks.
 
-    `busy`, `waiting`, `blocked` and `idle` are shares (0 to 1) of the time of the tasks that run
-    it: at work, on a core or ready for one; in its own functions and yet not at work, as a source
-    that sleeps or an operator that asks a service; held up until downstream takes more; without
-    input. Operators of one chain share them.
+    `busy`, `waiting`, `blocked` and `idle` are shares (0 to 1) of its tasks' time. A task is busy
+    on a core or ready for one. It waits in its own functions, as a source that sleeps or an
+    operator that asks a service. It is blocked until downstream takes more, and idle without input.
+    Operators of one chain have the same shares.
     """
 
     name: str
@@ -61,33 +61,33 @@ class OperatorSummary:
     blocked: float
     idle: float
     failures: int = 0
-    """How many things its tasks could not take in and left out, such as models that do not load."""
+    """The number of things that its tasks had to leave out, such as models that do not load."""
     errors: int = 0
-    """Records that its function failed on, where `on_error` says that this is not the job's end."""
+    """The number of records that its function failed on without failing the job, by `on_error`."""
     first_error: str | None = None
     """One of the first of these records, and its error."""
     late: int = 0
-    """Records that came too late to count: their windows were closed."""
+    """The number of records that came too late: their windows were closed."""
 
 
 @dataclass(frozen=True)
 class JobStatistics(Metrics):
-    """A snapshot of a job, summed over its tasks. What it inherits are the tasks' metrics."""
+    """A snapshot of a job, summed over its tasks, whose metrics it inherits."""
 
     elapsed_seconds: float
     records: int
-    """Records for which the sink function has returned."""
+    """The number of records for which the sink function has returned."""
     source_records: int
     throughput: float
     """Records that reached the sinks per second, over the steady window."""
     source_throughput: float
     input_throughput: float
-    """Records per second into the tasks that end in a sink, over the same window: what an
-    aggregation in front of the sink has taken in."""
+    """Records per second into the tasks that end in a sink, over the same window: the input of an
+    aggregation in front of the sink."""
     latency: Latency
     operators: tuple[OperatorSummary, ...]
     bottleneck: str | None
-    """The vertex (its operators) that causes backpressure, if any task is held up by it."""
+    """The vertex (its operators) that causes backpressure, if it holds up any task."""
     window_seconds: float
     histogram: bytes = field(repr=False)
     """The merged latency histogram, serialized (HDR, V2)."""
@@ -98,7 +98,7 @@ class JobStatistics(Metrics):
     ) -> JobStatistics:
         """Sum up the tasks of one job.
 
-        What their time went to, and the bottleneck, are of the time since they were as `before`.
+        The shares of time and the bottleneck are those of the time since `before`.
         """
         latency = LatencyHistogram()
         for task in tasks:
@@ -168,7 +168,7 @@ def _operators(tasks: Sequence[TaskStatistics]) -> tuple[OperatorSummary, ...]:
 def _since(
     tasks: Sequence[TaskStatistics], before: Sequence[TaskStatistics]
 ) -> list[TaskStatistics]:
-    """The tasks with the time that they have had since; with all, if they have begun again."""
+    """The tasks with their time since then; with all their time if they have begun again."""
     earlier = {(task.vertex, task.index): task for task in before}
     found = []
     for task in tasks:
@@ -190,7 +190,7 @@ def _is_source(task: TaskStatistics) -> bool:
 
 
 def _bottleneck(operators: Sequence[OperatorSummary], sources: Collection[str]) -> str | None:
-    """The vertex with the least time to spare that nobody holds up, if others wait for credit."""
+    """The vertex with the least spare time that is not held up, if others wait for credit."""
     if not any(operator.blocked > _HELD_UP for operator in operators):
         return None
     free = [

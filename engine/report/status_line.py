@@ -1,6 +1,6 @@
-"""The line of a running job as text, made to fit a terminal, and how a terminal renews it.
+"""The status line of a running job, fitted to a terminal, and the control codes that rewrite it.
 
-Pure: what is written where is `engine.report.progress`'s to decide.
+Pure: `engine.report.progress` decides what is written where.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from engine.units import counted, duration, measure, rate
 def status(
     statistics: JobStatistics, at_sinks: float, at_sources: float, columns: int = sys.maxsize
 ) -> str:
-    """What the job does now, in at most so many columns.
+    """The job's progress in at most `columns` columns.
 
-    Where not all of it fits, what matters least is left out, and then a long name is cut: the
+    If not all of it fits, the least important parts are left out, then a long name is cut: the
     operator that causes backpressure stands last.
     """
     latency = statistics.latency
@@ -65,7 +65,7 @@ class RenewedLine:
         self._columns = 0
 
     def renewed(self, line: str, columns: int) -> str:
-        """What a terminal of so many columns shows the line for; the cursor is then behind it."""
+        """The text that shows the line on a terminal this wide; the cursor is then behind it."""
         plain = "".join(each if each.isprintable() else "?" for each in line)
         line = _cut(plain, columns - 1)  # in the last column, some terminals begin a new row
         above = max(0, -(-self._columns // columns) - 1)
@@ -74,7 +74,7 @@ class RenewedLine:
 
 
 def _cut(line: str, columns: int) -> str:
-    """The line in at most so many columns, with `…` where some of it is missing."""
+    """The line cut to this width, with `…` in place of the rest."""
     if cell_len(line) <= columns:
         return line
     return f"{set_cell_size(line, columns - 1)}…" if columns > 0 else ""
@@ -82,8 +82,8 @@ def _cut(line: str, columns: int) -> str:
 
 _SEPARATOR = "  "
 _LEAST_IMPORTANT = ("sources", "records")
-"""What is left out, one after the other."""
+"""The parts that may be left out, in this order."""
 _LEAST_MARKERS = 100
-"""Fewer have no 99th percentile."""
+"""With fewer markers there is no 99th percentile."""
 _UP = "\x1b[{}A"
 _CLEAR_TO_END = "\x1b[J"

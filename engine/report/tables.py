@@ -25,8 +25,8 @@ def result_table(
 ) -> str:
     """The job's throughput, latency and cost, and a row per operator.
 
-    Nothing is told that the job was too short for: no rate of a few milliseconds, no percentile
-    that so few markers have, no cost of a million records where there were ten.
+    It leaves out figures for which the job was too short: a rate over milliseconds, percentiles of
+    few markers, the cost of a million records where there were ten.
     """
     summary = Table(box=box.SIMPLE, show_header=False, title=name)
     summary.add_column(style="bold")
@@ -62,7 +62,7 @@ def result_line(name: str, seconds: float, statistics: JobStatistics) -> str:
 
 
 def throughput(statistics: JobStatistics) -> str:
-    """Records per second over the steady window, where it is long enough to tell."""
+    """Records per second over the steady window, if that is long enough."""
     seconds = duration(statistics.window_seconds * 1e6)
     if statistics.window_seconds < _SHORTEST_WINDOW:
         return f"all within {seconds}: too short for a rate"
@@ -73,7 +73,7 @@ def throughput(statistics: JobStatistics) -> str:
 
 
 def percentiles(latency: Latency) -> str:
-    """The percentiles that so many markers have: beyond each there is at least one."""
+    """The percentiles that have at least one marker beyond them."""
     if latency.count == 1:
         return f"{duration(latency.max)} (1 marker)"
     told = [
@@ -91,7 +91,7 @@ def percentiles(latency: Latency) -> str:
 
 
 def cost(cpu_seconds: float, records: int) -> str:
-    """CPU time of all workers, and what so many records take, as many as there were."""
+    """CPU time of all workers, in all and per as many records as the job had."""
     total = f"{duration(cpu_seconds * 1e6)} in all"
     for many, name in ((1_000_000, "million"), (1000, "thousand")):
         if records >= many:
@@ -105,9 +105,9 @@ def table(
 ) -> str:
     """A plain table; the first `names` columns are text, the others numbers.
 
-    One that is wider than the terminal says above itself what all rows share, and goes on below
-    with the columns that had no room, behind the first `keys` again (the names, if it is None).
-    A long text goes on in the next line; nothing is cut.
+    A table wider than the terminal has the values that all rows share above itself. Columns without
+    room follow below, behind the first `keys` columns again (the names, if None). A long text
+    continues in the next line; nothing is cut.
     """
     shown = list(range(len(columns)))
     whole = _drawn(columns, rows, names, shown)
@@ -136,7 +136,7 @@ def table(
 def _summary(
     seconds: float, statistics: JobStatistics, files: Mapping[str, object]
 ) -> list[tuple[str, str]]:
-    """What is told of the whole job: names and values."""
+    """The figures of the whole job: names and values."""
     rows = [("records at the sinks", f"{statistics.records:,}")]
     if statistics.records:
         rows.append(("throughput", throughput(statistics)))
@@ -155,7 +155,7 @@ def _summary(
 
 
 def _metrics(statistics: Metrics) -> Iterator[tuple[str, str]]:
-    """The rows of the metrics that have one, where there is something to tell."""
+    """The rows of the metrics that have a row and a value."""
     rows: dict[str, list[tuple[Metric, float]]] = {}
     for name, metric in METRICS.items():
         if metric.row is not None:
@@ -220,7 +220,7 @@ def _width(drawn: Table) -> int:
 
 
 def _columns() -> int:
-    """Those of the terminal that stdout is, and many where it is none."""
+    """The columns of stdout's terminal, and many if it is no terminal."""
     return max(_LEAST_COLUMNS, shutil.get_terminal_size((_MANY_COLUMNS, 0)).columns)
 
 
@@ -239,4 +239,4 @@ _WIDEST = 10_000
 _LEAST_COLUMNS = 60
 _MANY_COLUMNS = 200
 _SHORTEST_WINDOW = 0.1
-"""Seconds below which a rate is chance: a batch comes or does not."""
+"""Seconds below which a rate is chance."""

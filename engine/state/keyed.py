@@ -21,9 +21,9 @@ class Items(Protocol):
 class KeyedState:
     """Keys and values of one operator in one task, encoded as records are.
 
-    Invariant: in the order of the hashes by which records are divided among tasks, so that what a
-    task goes on with is a slice. A key and a value are the same bytes whether they were Python
-    objects or in a native table. References to classes are those of the job's records.
+    Invariant: keys are in the order of the hashes by which records are divided among tasks, so that
+    each task restores a slice. Keys and values have the same bytes whether they were Python objects
+    or in a native table. References to classes are those of the job's records.
 
     >>> state = KeyedState.of({"to": 2, "be": 1}.items())
     >>> shares = [KeyedState.share([state], index, 3) for index in range(3)]
@@ -34,17 +34,17 @@ class KeyedState:
     entries: KeyedEntries
     """The 64-bit hash of a key, the key, its value; the first reader puts them in order."""
     columns: bytes = b""
-    """Where the operator's records were columns, an encoded batch without rows."""
+    """If the operator's records were columns, an encoded batch without rows."""
     encoded_shared: bytes = b""
-    """What every task keeps as a whole, in the encoding of a record; empty if nothing."""
+    """The state that every task keeps as a whole, encoded as a record; empty if there is none."""
     encoded_own: Mapping[int, bytes] = field(default_factory=dict)
-    """State of a task that belongs to no key, by the task's index; or of a share of a source, by
-    its number: each is a list, encoded as a record. Of n tasks that go on, task i has all whose
-    number modulo n is i."""
+    """State without a key, by the task's index; or a source's state, by the number of its share.
+    Each is a list, encoded as a record. Of n restored tasks, task i gets all whose number modulo n
+    is i."""
     all_columns: tuple[bytes, ...] = field(default=(), compare=False)
-    """The different `columns` of the tasks that a share comes from."""
+    """The different `columns` of the tasks from which a share comes."""
     meaning: Mapping[str, Any] = field(default_factory=dict, compare=False)
-    """What a share meant when it was kept, as its operator said; empty where that is unknown."""
+    """The meaning of a share at its snapshot, by its operator; empty if unknown."""
 
     @classmethod
     def of(
@@ -55,11 +55,10 @@ class KeyedState:
         shared: Any = None,
         own: tuple[int, list[Any]] | None = None,
     ) -> KeyedState:
-        """The state of these pairs of a key and a value, and of what belongs to no key.
+        """The state of these pairs of a key and a value, and state without a key.
 
-        All tasks go on with `shared`, one of them with `own`: the index of the task, and what it
-        keeps. With `pickle`, as `TaskContext.pickle` says, what cannot be encoded otherwise is
-        pickled.
+        All tasks restore `shared`, one of them `own`: the index of the task, and its state. With
+        `pickle`, as `TaskContext.pickle` says, values that cannot be encoded otherwise are pickled.
         """
         encoded = b"" if shared is None else encode_value(shared, pickle)
         own_bytes = {} if own is None else {own[0]: encode_value(own[1], pickle)}
@@ -79,9 +78,9 @@ class KeyedState:
         pickle: bool = False,
         columns: bytes = b"",
     ) -> KeyedState:
-        """As `of`, of the pairs that are given when it is called, in the thread that writes.
+        """As `of`, with pairs from a function that the writing thread calls.
 
-        Until then the task goes on, so the pairs are copies or never change.
+        The task goes on until then, so the pairs must be copies or never change.
         """
         return cls(KeyedEntries.later(pairs, pickle), columns)
 
@@ -93,9 +92,9 @@ class KeyedState:
         *,
         pickle: bool = False,
     ) -> KeyedState:
-        """As `of`, of pairs that are made of dicts: later and of copies, where there can be any.
+        """As `of`, with pairs from dicts: encoded later, from copies, where copies suffice.
 
-        A value that can change is encoded now, and `pairs` gets its encoding in place of it.
+        A value that can change is encoded now, and `pairs` gets its encoding in its place.
         """
         copies = [copy for each in dicts if (copy := FrozenDict.of(each, pickle)) is not None]
         if len(copies) < len(dicts):
@@ -104,7 +103,7 @@ class KeyedState:
 
     @classmethod
     def share(cls, states: Iterable[KeyedState], index: int, parallelism: int) -> KeyedState:
-        """The state for the task of this index, out of `states` of all tasks so far."""
+        """The share of the task of this index, out of the `states` of all tasks so far."""
         states = list(states)
         entries = KeyedEntries.share([each.entries for each in states], index, parallelism)
         columns = tuple(dict.fromkeys(each.columns for each in states if each.columns))
@@ -126,13 +125,13 @@ class KeyedState:
 
     @property
     def own(self) -> list[list[Any]]:
-        """The state of this task without keys, decoded: a list of each task that it replaces."""
+        """The task's state without keys, decoded: a list for each task that it replaces."""
         return [decode_value(self.encoded_own[task]) for task in sorted(self.encoded_own)]
 
     def order_of(self, values: Any) -> list[int] | None:
-        """Where each of an operator's values, by name, was when it was kept.
+        """The position of each of an operator's named values at the snapshot.
 
-        None where they are in their places.
+        None if the values are in their own places.
         """
         before = self.meaning.get("value")
         if not isinstance(values, Mapping) or not isinstance(before, Mapping):
@@ -152,5 +151,5 @@ def encode_value(value: Any, pickle: bool) -> bytes:
 
 
 def decode_value(encoded: bytes) -> Any:
-    """What `encode_value` was given."""
+    """The value that `encode_value` encoded."""
     return Batch.from_bytes(encoded, 1).to_list()[0]

@@ -1,8 +1,7 @@
-"""A check for checkpoints: pickles and foreign classes need a job that trusts all writers there.
+"""A check of checkpoints: pickles and foreign classes need a job that trusts all writers there.
 
 Decoding a pickle can run any code of its maker, and a named class imports its module. Native tables
-hand such bytes on without decoding them. So all that comes from a checkpoint is looked through
-before anybody has it.
+pass such bytes on without decoding them. So all bytes of a checkpoint are checked before any use.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from engine.record import registry as record_registry
 
 
 def check(what: str, *parts: bytes | memoryview | KeyedEntries) -> None:
-    """Raise CheckpointError where these encoded values need trust that the job does not give.
+    """Raise CheckpointError if these encoded values need trust that the job does not give.
 
     `what` names them in the error. Raises DecodeError for other bytes.
     """
