@@ -11,24 +11,24 @@ from engine.task.shares import size
 
 
 class Ahead:
-    """Iterates in a thread of its own, which is a little ahead of `receive`.
+    """Iterates in a thread of its own, a little ahead of `receive`.
 
-    It goes on while less than `records` wait that it has given, where a list or a batch of columns
-    counts as those in it: threads that hand over one record at a time would do nothing else.
-    No item is None, which stands for the end, or an exception, for one that the iterator raised.
+    It goes on while fewer than `records` wait; a list or a batch of columns counts as its records.
+    Threads that hand over one record at a time would do nothing else. Items must not be None, which
+    stands for the end, or an exception, which stands for one that the iterator raised.
     """
 
     def __init__(self, items: Iterable[tuple[Any, Any]], records: int, woken: Event) -> None:
         self._items = items
         self._most = records
         self._woken = woken
-        """Has `receive` return, whoever sets it."""
+        """Has `receive` return when it is set."""
         self._is_awaited = False
         self._waiting: deque[tuple[Any, int]] = deque()
         self._given = 0
-        """Records that the iterator has given; only its thread counts them."""
+        """Records from the iterator; only its thread counts them."""
         self._taken = 0
-        """And those that were received; only the other thread counts them."""
+        """Received records; only the other thread counts them."""
         self._room = Event()
         self._closed = False
         Thread(target=self._run, name="oka-source", daemon=True).start()
@@ -36,7 +36,7 @@ class Ahead:
     def receive(self, timeout_seconds: float | None = None) -> Any:
         """The next item with its companion; None or an exception at the end.
 
-        Raises TimeoutError, and InterruptedError where it was woken and nothing is there.
+        Raises TimeoutError, and InterruptedError if it was woken without an item.
         """
         if not self._waiting:
             self._wait(timeout_seconds)
@@ -47,13 +47,13 @@ class Ahead:
         return item
 
     def close(self) -> None:
-        """Let the thread end: nobody needs its items any more."""
+        """Let the thread end: its items are not needed any more."""
         self._closed = True
         self._room.set()
 
     def _wait(self, timeout_seconds: float | None) -> None:
         """Return if an item is there."""
-        if timeout_seconds is not None:  # one that looks all the time would keep the GIL
+        if timeout_seconds is not None:  # a loop that looks all the time would keep the GIL
             timeout_seconds = max(timeout_seconds, _LEAST_WAIT_SECONDS)
         self._is_awaited = True
         was_woken = bool(self._waiting) or self._woken.wait(timeout_seconds)

@@ -1,12 +1,11 @@
 """The operators of one task as a list of batch functions.
 
-A per-record operator becomes one comprehension over the batch, so that nothing of ours stands
-around the user's function; per batch there is one call for each operator. Each tells of itself, and
-of the record that it was at, as an exception passes through it (`Chain.failing`): at no cost while
-nothing fails.
+A per-record operator becomes one comprehension over the batch, so that the user's function has no
+wrapper; per batch there is one call for each operator. As an exception passes through an operator,
+that adds itself and the record to it (`Chain.failing`): at no cost while nothing fails.
 
-A batch is a list of records or a `pyarrow.RecordBatch`. Where the one could come to an operator
-that takes the other, a check stands between them: nothing is checked per record, nor twice.
+A batch is a list of records or a `pyarrow.RecordBatch`. Where one kind could come to an operator
+that takes the other, there is one check of the batch, and none of each record.
 """
 
 from __future__ import annotations
@@ -54,17 +53,19 @@ if TYPE_CHECKING:
     from engine.task.rescue import Rescuer
 
 Around = Callable[[Run, Failing, str, str | None], Run]
-"""Called with an operator's function, its name, and the name of the operator before it."""
+"""A wrapper of an operator's function; it also gets the operator's name and that of the one
+before."""
 SideOutputs = Mapping[str, Callable[[list[Any]], None]]
-"""Where the side outputs of an operator go, by name, if something reads them."""
+"""The functions that take an operator's side outputs, by name, if something reads them."""
 
 
 class Chain:
     """The opened operators of a task, in order; `process` takes a batch through all of them.
 
     With a single operator, `process` is that operator's own function. Operators that give one
-    record for each are not counted: their records are those of the one before. So is a native
-    aggregation, which merges the updates of a batch: each record's effect is in what it emits.
+    record for each have no counter: their count is that of the one before. The same holds for a
+    native aggregation, which merges the updates of a batch: its output has the effect of each
+    record.
     """
 
     def __init__(self) -> None:
@@ -72,11 +73,11 @@ class Chain:
         self.reached: Callable[[str], None] = lambda _operator: None
         """Called when an operator has emitted all that its limit lets through."""
         self.around: Around | None = None
-        """What tests put around each operator."""
+        """The tests' wrapper of each operator."""
         self._names: list[str] = []
         self._counters: list[list[int] | None] = []
         self.functions: dict[str, BatchFunction] = {}
-        """Those of the operators of batches, by operator name."""
+        """The functions of batch operators, by operator name."""
         self._runs: list[Run] = []
         self._places: list[_Place] = []
         self._timed: list[_Place] = []
@@ -100,10 +101,9 @@ class Chain:
     ) -> None:
         """Open the operators, in order; called once, in the task's process.
 
-        `encoded` tells that batches come from the network; they are decoded if the first operator
-        needs records, by what `decoding` makes of the function that does it. The others are by
-        operator name: where side outputs go, and what takes the records that fail where they do not
-        fail the job.
+        With `encoded`, batches come from the network. They are decoded if the first operator needs
+        records; `decoding` may wrap the function for that. The side outputs, and the handlers of
+        records that do not fail the job, are by operator name.
         """
         runs = self._runs
         self._rescuers = rescuers or {}
@@ -112,7 +112,7 @@ class Chain:
         self.accepts_columns = may_be_columns = first.accepts_columns
         self._columns_hint = first.columns_hint
         if encoded and not first.accepts_encoded:
-            may_be_columns |= self._columns_hint is not None  # which the decoder does not know
+            may_be_columns |= self._columns_hint is not None  # the decoder does not know it
             decode: Run = Batch.decode if may_be_columns else Batch.to_list
             runs.append(decode if decoding is None else decoding(decode))
         gives_pairs, in_step = False, not encoded
@@ -158,21 +158,21 @@ class Chain:
             self.process = in_turn(tuple(runs))
 
     def end(self) -> Iterator[Any]:
-        """The last batches of the chain: what operators still had, each in turn.
+        """The last batches of the chain: what operators still hold, one operator after another.
 
-        It goes through the operators behind, which see it before their own end.
+        They go through the operators behind, before these end.
         """
         for place in self._places:
             yield from self._given(place, place.function.on_end)
 
     def take_side(self, records: list[Any]) -> Iterator[Any]:
-        """The batches that come of records of the first operator's side input."""
+        """The batches that result from records of the first operator's side input."""
         yield from self._given(self._places[0], self._places[0].function.take_side, records)
 
     def advance(self, watermark_us: int, stretch: Stretch | None = None) -> Iterator[Any]:
         """The batches in front of a watermark, which is ignored unless it rises.
 
-        It comes of the chain's inputs, or of the operator that the stretch begins behind.
+        It is that of the chain's inputs, or of the operator in front of the stretch.
         """
         stretch = stretch or self._stretches[0]
         if watermark_us > stretch.watermark:
@@ -181,7 +181,7 @@ class Chain:
                 yield from self._given(place, place.function.on_watermark, watermark_us)
 
     def idle(self, stretch: Stretch | None = None) -> None:
-        """Tell operators that event time goes on without what their inputs bring."""
+        """Tell operators that their inputs are idle, and event time goes on without them."""
         for place in (stretch or self._stretches[0]).places:
             self.failing.operator = place.name
             place.function.on_idle()
@@ -189,12 +189,12 @@ class Chain:
 
     @property
     def makers(self) -> list[BatchFunction]:
-        """Operators that make watermarks; those of the chain's inputs end at the first."""
+        """The operators that make watermarks; watermarks of the chain's inputs end at the first."""
         return [stretch.maker for stretch in self._stretches if stretch.maker is not None]
 
     @property
     def holders(self) -> list[BatchFunction]:
-        """Operators that hold markers until the results have left."""
+        """The operators that hold markers until the results have left."""
         return [
             place.function
             for place in self._places
@@ -202,7 +202,7 @@ class Chain:
         ]
 
     def made_watermarks(self) -> Iterator[tuple[Stretch, Watermark]]:
-        """The watermarks that operators have made since this was called, each for its stretch."""
+        """The watermarks that operators have made since the last call, each for its stretch."""
         for stretch in self._stretches:
             maker = stretch.maker
             if maker is not None and (watermark := maker.watermark) is not None:
@@ -219,11 +219,11 @@ class Chain:
         return bool(self._timed)
 
     def is_full(self) -> bool:
-        """Whether an operator takes no element now."""
+        """Whether an operator is full and takes no element now."""
         return any(place.function.full for place in self._timed)
 
     def next_timer(self) -> int | None:
-        """When the first timer is due, on the clock of the task."""
+        """The time of the first timer, on the clock of the task."""
         first: int | None = None
         for place in self._timed:
             timer = place.function.next_timer
@@ -237,7 +237,7 @@ class Chain:
         return first
 
     def fire(self, now_ns: int) -> Iterator[Any]:
-        """The batches that leave the chain as the timers that are due are called, each once."""
+        """Call each due timer once; gives the batches that then leave the chain."""
         for place in self._timed:
             timer = place.function.next_timer
             if timer is not None and timer <= now_ns:
@@ -245,32 +245,32 @@ class Chain:
                 yield from self._given(place, place.function.on_timer, now_ns)
 
     def refuse(self, batch: Any) -> NoReturn:
-        """Raise the first operator's error for columns, where it takes none."""
+        """Raise the first operator's error for columns if it takes none."""
         self.failing.operator = self._names[0]
         raise refusal(self._names[0], batch, self._columns_hint)
 
     def fails_behind(self) -> None:
-        """Tell that a failing record has left the chain, such as one that cannot be encoded."""
+        """Note that the failing record has left the chain: it cannot be encoded, for example."""
         self.failing.operator = self._names[-1] if self._names else None
 
     def cancel(self) -> None:
-        """Wake what waits in an operator; from any thread, and raises nothing."""
+        """Wake a waiting operator; from any thread, and raises nothing."""
         calls = {name: function.cancel for name, function in list(self.functions.items())}
         _call_all(calls, "operator {!r} could not be cancelled")
 
     def release(self) -> None:
-        """Let the operators go of what they hold; raises nothing."""
+        """Close the operators; raises nothing."""
         calls = {name: function.close for name, function in self.functions.items()}
         _call_all(calls, "operator {!r} could not be closed")
 
     def abort(self) -> None:
-        """Drop what the sinks hold that have not committed; idempotent, and raises nothing."""
+        """Drop the output of sinks that have not committed; idempotent, and raises nothing."""
         _call_all(self.sinks.abort(), "sink {!r} could not drop its output")
 
     def statistics(self, records: int) -> list[OperatorStatistics]:
-        """Records into and out of each operator, where `records` went into the first.
+        """The records into and out of each operator, if `records` went into the first.
 
-        While the operators open, those that did.
+        While the operators open, it has those that are open.
         """
         found = []
         for name, counter in zip(self._names, self._counters, strict=False):
@@ -284,18 +284,18 @@ class Chain:
         return found
 
     def metrics(self) -> list[Mapping[str, Any]]:
-        """What the operators have measured; from any thread."""
+        """The operators' measurements; from any thread."""
         return [function.metrics() for function in list(self.functions.values())]
 
     @property
     def watermark(self) -> int:
-        """The last that left the chain, or came to its end."""
+        """The last watermark that left the chain or came to its end."""
         return self._stretches[-1].watermark
 
     def _given(
         self, place: _Place, give: Callable[..., Iterable[Any] | None], *arguments: Any
     ) -> Iterator[Any]:
-        """What an operator gives that was called without a batch, through those behind it."""
+        """Take batches of an operator, from a call without a batch, through those behind it."""
         rest = in_turn(tuple(self._runs[place.following :]))
         self.failing.operator = place.name
         rescuer = self._rescuers.get(place.name)
@@ -322,12 +322,12 @@ class Chain:
 
     @property
     def watermarks(self) -> dict[str, int]:
-        """Event time so far, by identities of operators that make watermarks; "" is the inputs."""
+        """The event time so far, by identity of the operator that makes it; "" is the inputs."""
         told = {each.identity: each.watermark for each in self._stretches}
         return {name: time_us for name, time_us in told.items() if time_us > START_OF_TIME}
 
     def advance_to(self, watermarks: Mapping[str, int]) -> Iterator[Any]:
-        """Go on where event time was, as `watermarks` told; what leaves the chain meanwhile."""
+        """Restore event time from `watermarks`; gives the batches that leave the chain."""
         for each in self._stretches:
             yield from self.advance(watermarks.get(each.identity, START_OF_TIME), each)
 
@@ -336,9 +336,9 @@ class Chain:
         snapshots: Sequence[Mapping[str, KeyedState]],
         meanings: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
     ) -> None:
-        """Go on where all tasks of the job were, however many; before the first batch.
+        """Restore the state of all the job's tasks, however many; before the first batch.
 
-        `meanings` is what operators said of what they kept, by their identity.
+        `meanings` are the meanings that operators gave their state, by their identity.
         """
         for name, function in self.functions.items():
             self.failing.operator = name
@@ -385,7 +385,7 @@ class Chain:
             if rescuer is not None and function.keeps_nothing:
                 process = rescuer.checked_batches(process)
             compacts = kind.properties.compacts
-            # One that takes what is encoded is the first, which needs not tell of itself.
+            # An operator of encoded batches is the first, which need not name itself.
             if not (compacts and kind.properties.accepts_encoded):
                 process = counted(process, counter, tell)
             if rescuer is not None:
@@ -398,28 +398,28 @@ class Chain:
 
 
 class _Place(NamedTuple):
-    """An operator that may emit without a batch: at the end, a watermark or a timer."""
+    """An operator that may emit without a batch: at the end, at a watermark or by a timer."""
 
     name: str
     function: BatchFunction
     counter: list[int]
     following: int
-    """Where in the chain's functions those behind it begin."""
+    """The index of the operators behind it in the chain's functions."""
 
 
 class Stretch:
-    """Operators in a row that hear of the same watermarks, from the inputs or behind a maker.
+    """Successive operators that get the same watermarks, from the inputs or from a maker.
 
-    The last of them is the maker of the next stretch, if there is one.
+    The last of them makes those of the next stretch, if there is one.
     """
 
     def __init__(self, maker: BatchFunction | None = None, identity: str = "") -> None:
         self.maker = maker
         self.identity = identity
-        """Of the maker."""
+        """The identity of the maker."""
         self.places: list[_Place] = []
         self.watermark = START_OF_TIME
-        """The last that they heard of."""
+        """The last watermark that they got."""
 
 
 def _is_in_step(function: BatchFunction | None) -> bool:
@@ -432,7 +432,7 @@ def _is_in_step(function: BatchFunction | None) -> bool:
 
 
 def _call_all(calls: Mapping[str, Callable[[], None]], failed: str) -> None:
-    """Call for each operator; what one raises is told, and keeps nothing from the others."""
+    """Make all calls; an error of one is logged, and does not stop the others."""
     for name, call in calls.items():
         try:
             call()
@@ -441,4 +441,4 @@ def _call_all(calls: Mapping[str, Callable[[], None]], failed: str) -> None:
 
 
 _OPEN = Properties(accepts_columns=True)
-"""For a chain without operators, whose reader chooses."""
+"""The properties of a chain without operators, whose reader decides about columns."""

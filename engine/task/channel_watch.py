@@ -1,4 +1,4 @@
-"""A thread that looks whether a source's channels are whole, while the source has nothing."""
+"""A thread that watches a source's channels while the source has no records."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from engine.network import Cancelled, ChannelLost, Network
 def watched(network: Network, lost: Callable[[ChannelLost], None]) -> Iterator[None]:
     """Have `lost` called from another thread, at most once, as soon as a channel is lost.
 
-    A task notices that when it emits or receives. One that waits for its source does neither. The
-    network is that of a task without inputs.
+    A task notices a lost channel when it emits or receives, but not while it waits for its source.
+    The network must be that of a task without inputs.
     """
     over = threading.Event()
 
     def look() -> None:
         while not over.wait(_PERIOD_SECONDS):
             try:
-                network.receive(0.0)  # there is nothing to receive; it tells what went wrong
+                network.receive(0.0)  # nothing can be received; it raises the error
             except TimeoutError:
-                continue  # it has no channels at all
+                continue  # the task has no channels
             except ChannelLost as error:
                 lost(error)
                 return

@@ -1,4 +1,4 @@
-"""The clock of a task, which is passed in: tests have one that they set."""
+"""The clock of a task, which is an argument: tests have one that they set."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
 Receive: TypeAlias = Callable[..., Any]
-"""Gives the next element, None at the end; raises TimeoutError if so many seconds bring none, and
-InterruptedError once if it was woken and none is there."""
+"""Gives the next element, None at the end; raises TimeoutError after this many seconds without one,
+and InterruptedError once if it was woken without one."""
 
 
 class Clock(Protocol):
-    """Time that only goes forward."""
+    """A clock that only goes forward."""
 
     is_virtual: bool
-    """Whether it stands still while a task works, its source included."""
+    """Whether it stands still while a task and its source work."""
 
     def now_ns(self) -> int:
-        """Nanoseconds since some moment."""
+        """The time in nanoseconds since some moment."""
 
     def wait(self, seconds: float, event: threading.Event, exact_seconds: float) -> None:
-        """Return when so much time has passed. The event ends a wait of `exact_seconds` or more."""
+        """Wait for this time. The event ends a wait of `exact_seconds` or more."""
 
     def around(self, receive: Receive) -> Receive:
-        """As `receive`, whose seconds are those of this clock."""
+        """As `receive`, with seconds of this clock."""
 
 
 class SystemClock:
@@ -35,9 +35,9 @@ class SystemClock:
     now_ns = staticmethod(time.monotonic_ns)
 
     def wait(self, seconds: float, event: threading.Event, exact_seconds: float) -> None:
-        """Wait, a short time exactly."""
+        """Wait; short times exactly."""
         if seconds < exact_seconds:
-            time.sleep(seconds)  # more exact than a wait that can be interrupted
+            time.sleep(seconds)  # more exact than an interruptible wait
         else:
             event.wait(seconds)
 

@@ -1,4 +1,4 @@
-"""How far the source of a task may read, as the master has said."""
+"""The limit up to which a task's source may read in event time, which the master sets."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ from engine.graph.watermark import START_OF_TIME
 
 
 class Drift:
-    """Holds a source that has come further in event time than it may.
+    """Holds a source that is beyond its limit in event time.
 
     `tell`, `is_ahead` and `wait` are for the thread of the task; the others may come from any.
     """
 
     def __init__(self, max_drift_us: int) -> None:
         self.say: Callable[[], None] = lambda: None
-        """Called when there is something to `take`."""
+        """Called when there is progress to `take`."""
         self._step_us = max_drift_us // _STEPS
         self._limit = START_OF_TIME
         self.woken = threading.Event()
-        """Has `wait` return."""
+        """Ends `wait`."""
         self._lock = threading.Lock()
         self._watermark: int | None = START_OF_TIME
         self._told: int | None = START_OF_TIME
-        """The last that was taken."""
+        """The last progress that was taken."""
         self._is_said = False
-        """Whether it was said that there is something."""
+        """Whether the callback was called for the current progress."""
         self._was_held = False
         self.is_held = False
         """Whether the source waits."""
 
     def tell(self, watermark_us: int | None) -> None:
-        """Take in how far the source has come; None: it is idle, or has ended.
+        """Note the source's progress; None: it is idle, or has ended.
 
-        The master hears of it at each eighth of the drift. That is enough: the limit of the slowest
-        is seven eighths above it at least.
+        The master gets it at each eighth of the drift. That is enough: the limit is at least seven
+        eighths above the slowest source.
         """
         if watermark_us == self._watermark:
             return
@@ -49,13 +49,13 @@ class Drift:
         self.say()
 
     def take(self) -> int | None:
-        """How far it has come."""
+        """The source's progress."""
         with self._lock:
             self._told, self._is_said = self._watermark, False
             return self._watermark
 
     def raise_limit(self, limit_us: int) -> None:
-        """Let it read until it has come further than this."""
+        """Raise the limit to this event time."""
         self._limit = max(self._limit, limit_us)
         self.woken.set()
 
@@ -65,7 +65,7 @@ class Drift:
         return self._watermark is not None and self._watermark > self._limit
 
     def wait(self, seconds: float | None) -> None:
-        """Wait until something has changed, such as the limit, or so long."""
+        """Wait for a change, such as a new limit, at most for this long."""
         self._was_held = True
         self.woken.wait(seconds)
         self.woken.clear()
@@ -79,7 +79,7 @@ class Drift:
 def aligned_operator(
     operators: Sequence[LogicalOperator],
 ) -> tuple[LogicalOperator, int] | tuple[None, None]:
-    """The last of a chain that has a drift, and that; its watermarks leave the chain."""
+    """The last operator of a chain with a drift, and the drift; its watermarks leave the chain."""
     for each in reversed(operators):
         if (drift_us := each.operator.properties.max_drift_us) is not None:
             return each, drift_us
@@ -87,4 +87,4 @@ def aligned_operator(
 
 
 _STEPS = 8
-"""The master hears of so many steps of a drift: what it knows is as much behind, at most."""
+"""Reports to the master per drift: the master's knowledge is one such step old at most."""

@@ -1,7 +1,7 @@
 """From an exception in a task to a TaskFailure: operator, record, and the user's traceback.
 
-Invariant: nothing here raises, whatever the user's exceptions and records do when they are looked
-at. A part that cannot be told is left out or said to be so; the others are told all the same.
+Invariant: nothing here raises, whatever the user's exceptions and records do in `str` or `repr`. A
+part without a text is left out or marked; the others are shown all the same.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ def describe(error: BaseException, description: TaskDescription, failing: Failin
 
 
 def in_words(error: BaseException) -> str:
-    """The exception's type and what it says, as in the last lines of a traceback; never raises."""
+    """The exception's type and message, as in the last lines of a traceback; never raises."""
     kind = type(error)
     if issubclass(kind, ChannelLost):
         words = _guarded(lambda: _plain(str(error)), "")
-    elif issubclass(kind, SyntaxError):  # Python shows the line that it is about first
+    elif issubclass(kind, SyntaxError):  # Python shows the offending line first
         words = _guarded(lambda: _plain(f"{kind.__qualname__}: {error}"), "")
     else:
         words = _guarded(lambda: "".join(traceback.format_exception_only(kind, error)), "")
@@ -78,7 +78,7 @@ def _kind(error: BaseException) -> str:
 
 
 def _code(error: BaseException) -> str | None:
-    """Of a storage that is away."""
+    """The error code of a storage that does not answer."""
     if not issubclass(type(error), StorageError):
         return None
     assert isinstance(error, StorageError)
@@ -86,7 +86,7 @@ def _code(error: BaseException) -> str | None:
 
 
 def _traceback(error: BaseException) -> TracebackType | None:
-    """As Python has it, whatever the exception says of itself."""
+    """The exception's traceback, read without the exception's own attributes."""
     found: TracebackType | None = vars(BaseException)["__traceback__"].__get__(error)
     return found
 
@@ -96,7 +96,7 @@ def _frames(error: BaseException) -> list[FrameType]:
 
 
 def _tracebacks(error: BaseException) -> tuple[str, str]:
-    """The user's part of the traceback, without the words of `in_words` at its end; and all."""
+    """The user's part of the traceback, without `in_words` at its end; and the whole."""
     try:
         told = TracebackException(type(error), error, _traceback(error))
         full = "".join(told.format())
@@ -122,7 +122,7 @@ def _users_part(told: TracebackException) -> str:
 
 
 def _linked(told: TracebackException) -> Iterator[TracebackException]:
-    """The exception, and those that it came from or holds."""
+    """The exception, its causes and its members."""
     waiting = [told]
     while waiting:
         each = waiting.pop()
@@ -132,7 +132,7 @@ def _linked(told: TracebackException) -> Iterator[TracebackException]:
 
 
 def _seen(told: TracebackException | None) -> TracebackException | None:
-    """The exception, or the first before it, that passed through the user's code."""
+    """The exception, or its first cause, that passed through the user's code."""
     while told is not None and not told.stack and not getattr(told, "exceptions", None):
         told = told.__cause__ or (None if told.__suppress_context__ else told.__context__)
     return told
@@ -151,7 +151,7 @@ def _type_name(value: object) -> str:
 
 
 def _plain(text: str) -> str:
-    """A `str` where it may be of a class of the user's, which need not be found by the driver."""
+    """A plain `str` in place of a user's subclass, which the driver may not be able to import."""
     return "".join(str.__iter__(text))
 
 
@@ -167,7 +167,7 @@ def _guarded(tell: Callable[[], T], otherwise: T) -> T:
 
 
 _TOLD = (EncodeError, KeyExtractError, AggregateError, Cancelled, ChannelLost, EngineError)
-"""Errors of our own, which say all that a user needs: our frames add nothing."""
+"""Oka's errors, which say all that a user needs: the engine's frames add nothing."""
 
 _NO_KERNEL = (
     "PyArrow's functions do not take columns of all types, such as views and runs: cast them "

@@ -1,4 +1,4 @@
-"""What a task has counted and measured: for statistics of the job, and for its snapshots."""
+"""A task's counts and measurements, for the job's statistics and for its snapshots."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Counts = Mapping[str, Mapping[str, Any]]
 
 
 class Figures:
-    """All figures of a task. Any thread may ask for them; the rest is for that of the task."""
+    """All figures of a task. Any thread may read them; only the task's thread changes them."""
 
     def __init__(
         self,
@@ -58,34 +58,34 @@ class Figures:
         self._last: TaskStatistics | None = None
         self._counted = Counted()
         self._longest_pause = 0.0
-        """Seconds that it took to gather what the task was."""
+        """The longest time, in seconds, that a snapshot kept the task."""
 
     def start(self) -> None:
-        """Begin; in the thread of the task."""
+        """Start the clocks; in the thread of the task."""
         self._thread = ThreadTime()
         self._started = self._now()
 
     def go_on(self, kept: Sequence[TaskSnapshot]) -> None:
-        """Count on from what these tasks had counted."""
+        """Continue the counts of these tasks."""
         self._counted = Counted.of(kept, self._description)
 
     def has_paused(self, seconds: float) -> None:
-        """Take in how long a snapshot has kept the task."""
+        """Note the time that a snapshot has kept the task."""
         self._longest_pause = max(self._longest_pause, seconds)
 
     def has_emitted(self) -> None:
-        """Take in that the last record has left the chain."""
+        """Note that the last record has left the chain."""
         self.window.end()
         self._emitted = self._now()
 
     def end(self) -> TaskStatistics:
-        """The last figures, which are those from then on."""
+        """The last figures, which no longer change."""
         self._ended = self._now()
         self._last = self.statistics()
         return self._last
 
     def observe(self, _out: Any, stamps: list[int] | None = None) -> None:
-        """Take in markers that have come to the end."""
+        """Count markers that have reached the end."""
         if stamps:
             self._latency.record_many(stamps, self._clock.now_ns())
 
@@ -93,7 +93,7 @@ class Figures:
         self._latency = LatencyHistogram()
 
     def statistics(self) -> TaskStatistics:
-        """What the task has done up to now."""
+        """The task's statistics up to now."""
         if self._last is not None:
             return self._last
         network = self._network.statistics()
@@ -130,7 +130,7 @@ class Figures:
         )
 
     def counts(self) -> Counts:
-        """What the task has counted, between two batches."""
+        """The task's counts, between two batches."""
         records = self.received if self._source is None else self._source.emitted
         began = 0.0 if self._started is None else self._started.process_seconds
         metrics = together([{"cpu_seconds": time.process_time() - began}, *self._chain.metrics()])
@@ -145,7 +145,7 @@ class Figures:
         return _Moment(self._clock.now_ns(), time.process_time(), at_work)
 
     def _operators(self, records: int) -> list[OperatorStatistics]:
-        """What they have counted, of so many records into the first."""
+        """The operators' counts, with this many records into the first."""
         first = self._description.operators[0].name
         found = [OperatorStatistics(first, 0, records)] if self._source else []
         found += self._chain.statistics(records)
@@ -154,7 +154,7 @@ class Figures:
         return self._counted.with_operators(found)
 
     def _records(self) -> tuple[int, int]:
-        """Records into the task, or out of its source; and out of its last operator."""
+        """The records into the task, or out of its source, and those out of its last operator."""
         records = self._records_in()
         return records, self._operators(records)[-1].records_out
 
@@ -166,9 +166,8 @@ class Figures:
 class Counted:
     """Counts of a task's operators, in their order, and its metrics that go on.
 
-    They are those up to the checkpoint that it goes on from. A record counts once: records behind
-    the checkpoint come again, and are counted then. So counts of a job that went on after failures
-    are those of one without.
+    They hold up to the restored checkpoint. Records behind the checkpoint come again, and count
+    then, so each record counts once. A job with failures has the same counts as one without.
     """
 
     operators: tuple[OperatorStatistics, ...] = ()
@@ -176,7 +175,7 @@ class Counted:
 
     @classmethod
     def of(cls, kept: Sequence[TaskSnapshot], description: TaskDescription) -> Counted:
-        """The counts of the tasks, one or several, whose place this one takes."""
+        """The counts of the tasks that this one replaces."""
         index, parallelism = description.index, description.parallelism
         ours = [each for each in kept if each.index % parallelism == index]
         operators = []
@@ -193,22 +192,22 @@ class Counted:
         return cls(tuple(operators), metrics)
 
     def with_operators(self, since: list[OperatorStatistics]) -> list[OperatorStatistics]:
-        """The counts, with what the operators have counted since."""
+        """The counts, with the operators' counts since."""
         if not self.operators:
             return since
         return [now + before for now, before in zip(since, self.operators, strict=True)]
 
     def with_metrics(self, since: Mapping[str, Any]) -> dict[str, Any]:
-        """The metrics, with what the task has measured since."""
+        """The metrics, with the task's measurements since."""
         return {name: value + self.metrics.get(name, 0) for name, value in since.items()}
 
 
 class ThreadTime:
-    """The time that a thread was at work, as the kernel counts it.
+    """A thread's time at work, by the kernel's count.
 
-    It counts from where it is made, for the thread that makes it; any thread may read it. A thread
-    is at work while it has a core, and while it is ready and waits for one: other processes on the
-    machine make it slower, not idle. What is left it slept, or waited for something.
+    It counts for the thread that makes it, from then on; any thread may read it. A thread is at
+    work while it has a core, and while it waits for a core: other processes on the machine make it
+    slower, not idle. In the remaining time it slept, or waited for something else.
     """
 
     def __init__(self) -> None:
@@ -217,13 +216,14 @@ class ThreadTime:
         self._start = self._now()
 
     def seconds_at_work(self) -> float | None:
-        """Since the start; None where the kernel does not tell, and once the thread has ended."""
+        """Seconds since the start; None if the kernel does not tell or the thread has ended."""
         now = self._now()
         return None if now is None or self._start is None else now - self._start
 
     def _now(self) -> float | None:
         try:
-            # Nanoseconds on a core (of the last tick), ready without one, and how often it had one.
+            # Nanoseconds on a core (up to the last tick), nanoseconds ready without one, and the
+            # number of turns.
             _, ready_ns, turns = self._schedule.read_bytes().split()
             on_core = time.clock_gettime(self._clock)
         except (OSError, ValueError):
@@ -238,7 +238,7 @@ class _Moment(NamedTuple):
     process_seconds: float
     """CPU time of the process."""
     at_work: float | None
-    """Of the task's thread, since the task began."""
+    """The time of the task's thread, since the task began."""
 
 
 def _counts_of(

@@ -1,4 +1,4 @@
-"""Where the objects of records lie in memory."""
+"""The places of records' objects in memory."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ _FILLERS: list[object] = []
 
 
 def fill_gaps() -> None:
-    """Have the objects that come from now on lie side by side, rather than in gaps.
+    """Have new objects lie side by side, rather than in gaps.
 
-    Imports leave gaps behind in the pages of Python's allocator, which gives those out first: the
-    words that a task keeps, and the numbers that it counts with, would lie on as many pages as
-    there are of them, more than the processor has at hand. Of each size of small object, some are
-    made until they lie in a row; they stay for as long as the process. It is done once in a
-    process, in a millisecond, and takes about 350 kB. `oka bench word-count --api map_batches
-    --payload 32 --batch 1000 --parallelism 1` takes 0.067 CPU seconds per million words in place of
-    0.072 (AMD EPYC, other work beside, 2026-11-25).
+    Imports leave gaps in the pages of Python's allocator, which fills gaps first. The words that a
+    task keeps, and the numbers that it counts with, would then lie on one page each, more pages
+    than the processor's caches hold. So it makes objects of each small size until they lie in a
+    row, and keeps them. This happens once in a process, in a millisecond, and takes about 350 kB.
+    `oka bench word-count --api map_batches --payload 32 --batch 1000 --parallelism 1` takes 0.067
+    CPU seconds per million words in place of 0.072 (AMD EPYC, other work beside, 2026-11-25).
     """
     if _FILLERS:
         return
@@ -34,7 +33,7 @@ def fill_gaps() -> None:
 
 
 def _object_of(size: int, number: int) -> Any:
-    """An object for which the allocator takes so many bytes."""
+    """An object for which the allocator takes this many bytes."""
     if size < 48:
         return object() if size == 16 else (1 << 28) + number
     return bytes(size - _EMPTY_BYTES)
@@ -48,4 +47,5 @@ _EMPTY_BYTES = sys.getsizeof(b"")
 _PAGE = 4096
 
 _MOST_BYTES = 1 << 20
-"""Of each size, where objects come in no row: with another allocator."""
+"""The most bytes for objects of one size, if they never come in a row, as with another
+allocator."""

@@ -1,4 +1,4 @@
-"""Where the batches of a task go: its output gates, and those of side outputs."""
+"""The destinations of a task's batches: its output gates, and those of side outputs."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Outputs:
         self._gates: list[OutputGate] = []
 
     def open(self) -> tuple[Deliver | None, dict[str, dict[str, Deliver]]]:
-        """Where the chain's records go, if anywhere, and those of side outputs.
+        """The gates of the chain's records, if any, and those of side outputs.
 
-        These are by operator and output.
+        The latter are by operator and output.
         """
         emits: list[Deliver] = []
         side_emits: dict[str, dict[str, list[Deliver]]] = {}
@@ -46,7 +46,7 @@ class Outputs:
         return _emit_to_all(emits) if emits else None, sides
 
     def send_control(self, control: Control) -> None:
-        """Tell all tasks downstream."""
+        """Send a control to all tasks downstream."""
         for gate in self._gates:
             gate.send_control(control)
 

@@ -1,4 +1,4 @@
-"""What becomes of records that an operator's function fails on, where that is not the job's end."""
+"""The treatment of records that an operator's function fails on, without an end of the job."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Emit = Callable[..., Any]
 
 
 class Rescuer:
-    """The `Rescue` of one operator in one task: it counts, and keeps what goes to a side output.
+    """The `Rescue` of one operator in one task: it counts failed records, and puts them aside.
 
     `errors` and `first_error` may be read from any thread.
     """
@@ -62,7 +62,7 @@ class Rescuer:
         return run
 
     def around(self, run: Run, tell: Tell) -> Run:
-        """The batch function, with what it has put aside sent off after each batch."""
+        """The batch function; records that it puts aside are sent after each batch."""
         if self._emit is None:
             return run
 
@@ -79,17 +79,17 @@ class Rescuer:
         return rescued
 
     def send(self) -> None:
-        """Send off what was put aside since the last time."""
+        """Send the records that were put aside since the last call."""
         if self._aside and self._emit is not None:
             aside, self._aside = self._aside, []
             self._emit(aside)
 
 
 class ServiceRescuer(Rescuer):
-    """Has services handle records that the function fails on; all others fail the job.
+    """Has services handle the records that the function fails on; others fail the job.
 
-    Records that they do not want any more go no further. `check` is the next operator's: a function
-    whose result it refuses has failed.
+    Records that a service no longer wants go no further. `check` is that of the next operator: if
+    it refuses a result, the function has failed.
     """
 
     def __init__(
@@ -102,7 +102,8 @@ class ServiceRescuer(Rescuer):
     def __call__(self, record: Any, error: BaseException) -> None:
         """Count a record that the function failed on, once a service has dealt with it.
 
-        This holds for all it raises, `SystemExit` too: no record may end a server of others.
+        This holds for all exceptions, `SystemExit` too: one record must not end a server for
+        others.
         """
         is_dealt_with = not isinstance(error, _OF_THE_JOB) and self._services.rescue(
             [record], in_words(error)
@@ -113,7 +114,7 @@ class ServiceRescuer(Rescuer):
         self._count(record, error)
 
     def checked(self, operator: RecordOperator) -> RecordOperator:
-        """The operator, with a function that fails where it gives what `check` refuses."""
+        """The operator, with a function that fails if `check` refuses its result."""
         function, check = operator.function, self.check
         if check is None or operator.form == "filter":
             return operator
@@ -132,7 +133,7 @@ class ServiceRescuer(Rescuer):
         return replace(operator, function=checked if operator.form == "map" else all_checked)
 
     def checked_batches(self, run: Run) -> Run:
-        """As `checked`. If results are as many as records, each belongs to the one in its place."""
+        """As `checked`. Of as many results as records, each belongs to the record in its place."""
         if (check := self.check) is None:
             return run
 
@@ -158,7 +159,7 @@ class ServiceRescuer(Rescuer):
         return checked
 
     def around(self, run: Run, tell: Tell) -> Run:  # noqa: ARG002 - `run` has told
-        """The batch function; where it fails as a whole, all its records have."""
+        """The batch function; if it fails as a whole, all its records have failed."""
 
         def rescued(batch: Any) -> Any:
             if type(batch) is list:
@@ -173,7 +174,7 @@ class ServiceRescuer(Rescuer):
             except BaseException as error:
                 records = _records(batch)
                 if records is None and isinstance(error, DecodeError):
-                    records = [None] * len(batch)  # whose they were is not known
+                    records = [None] * len(batch)  # their requests are not known
                 if records is None or not self._services.rescue(records, in_words(error)):
                     raise
                 self.errors += len(records)
@@ -184,7 +185,7 @@ class ServiceRescuer(Rescuer):
 
 
 def emitting(emit: Emit, services: Services) -> Emit:
-    """What hands records on, where services deal with those that cannot travel."""
+    """A function that hands records on, for services that handle records that cannot travel."""
     if not services.has_rescue:
         return emit
 
@@ -201,7 +202,7 @@ def emitting(emit: Emit, services: Services) -> Emit:
                     raise
                 if is_columns(out):
                     out = []
-                else:  # those before it have left
+                else:  # the records before it have left
                     place = getattr(error, "record_index", None)
                     if place is None:
                         raise
@@ -213,9 +214,9 @@ def emitting(emit: Emit, services: Services) -> Emit:
 
 
 def decoding(decode: Run, services: Services) -> Run:
-    """What decodes batches, where services deal with records that cannot be decoded.
+    """A function that decodes batches, for services that handle records that cannot be decoded.
 
-    Such is an object whose class does not take its own pickle. Whose it was is not known.
+    An example is an object whose class does not take its own pickle. Its request is not known.
     """
     if not services.has_rescue:
         return decode
@@ -237,7 +238,7 @@ def decoding(decode: Run, services: Services) -> Run:
 
 
 def _records(batch: Any) -> list[Any] | None:
-    """Those of a batch; None where they cannot be told."""
+    """The records of a batch; None if they cannot be decoded."""
     if type(batch) is list:
         return batch
     try:

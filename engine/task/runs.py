@@ -1,7 +1,7 @@
-"""What takes a batch through one operator.
+"""Functions that take a batch through one operator.
 
-Around a user's function of records there is one loop over the batch, and nothing else. Each run
-tells of itself, and of the record that it was at, as an exception passes through it.
+A user's function of records has one loop over the batch around it, and nothing else. As an
+exception passes through a run, that adds its operator and the record to it.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ def in_turn(runs: tuple[Run, ...]) -> Run:
 
 
 def of_map(function: Callable[[Any], Any], tell: Tell) -> Run:
-    """A user's function that gives one record for each."""
+    """The run of `map`: one record for each."""
 
     def run(batch: list[Any]) -> list[Any]:
-        if len(batch) == 1:  # a comprehension costs more than the call that it makes
+        if len(batch) == 1:  # the comprehension costs more than its calls
             record = batch[0]
             try:
                 return [function(record)]
@@ -75,7 +75,7 @@ def of_map(function: Callable[[Any], Any], tell: Tell) -> Run:
 
 
 def of_filter(function: Callable[[Any], Any], counter: list[int], tell: Tell) -> Run:
-    """A user's function that is true for those to keep."""
+    """The run of `filter`: the records for which the function is true."""
 
     def run(batch: list[Any]) -> list[Any]:
         records = iter(batch)
@@ -91,7 +91,7 @@ def of_filter(function: Callable[[Any], Any], counter: list[int], tell: Tell) ->
 
 
 def of_flat_map(function: Callable[[Any], Any], counter: list[int], tell: Tell) -> Run:
-    """A user's function that gives any number of records for each."""
+    """The run of `flat_map`: any number of records for each."""
 
     def run(batch: list[Any]) -> list[Any]:
         out: list[Any] = []
@@ -111,7 +111,7 @@ def of_flat_map(function: Callable[[Any], Any], counter: list[int], tell: Tell) 
 
 
 def _explained(error: TypeError) -> TypeError:
-    """In place of what Python says where the function of `flat_map` returned no iterable."""
+    """An error in place of Python's if the function of `flat_map` returned no iterable."""
     here = error.__traceback__
     found = re.match("'(.*)' object is not iterable", str(error))
     if found is None or here is None or here.tb_next is not None:
@@ -125,7 +125,7 @@ def _explained(error: TypeError) -> TypeError:
 
 
 def counted(function: Run, counter: list[int], tell: Tell) -> Run:
-    """As the function, with its records counted; it is not called with an empty list."""
+    """As the function, with a count of its records; it is not called with an empty list."""
 
     def run(batch: Any) -> Any:
         if type(batch) is list and not batch:  # neither records nor columns: nothing came
@@ -144,7 +144,7 @@ def counted(function: Run, counter: list[int], tell: Tell) -> Run:
 
 
 def limited(function: Run, counter: list[int], limit: float, reached: Callable[[], None]) -> Run:
-    """As the function; `reached` is called once when so many have been counted."""
+    """As the function; calls `reached` once, at this count."""
 
     def run(batch: Any) -> Any:
         nonlocal limit
@@ -167,7 +167,7 @@ def check_batch(out: object, method: str) -> None:
 
 
 def of_sink(write: Callable[[Any], None], tell: Tell) -> Run:
-    """A sink's `write`, which is called with no empty batch."""
+    """A sink's `write`, which is never called with an empty batch."""
 
     def run(batch: Any) -> Any:
         if not len(batch):

@@ -20,17 +20,17 @@ from engine.graph.splits import Split, SplitTimes
 from engine.graph.watermark import START_OF_TIME, Watermark
 
 Position: TypeAlias = tuple[Any, ...]
-"""What the reader of a share or split says, in a tuple, and, where that is not 0, how many records
-of what follows have left; an empty one is for its end."""
+"""A tuple of a reader's own position in a share or split and, if it is not 0, the number of records
+behind it that have left; an empty tuple is the end."""
 ENDED: Position = ()
 
 
 class Shares:
-    """Readers of a task's shares, each where it was.
+    """Readers of a task's shares, each at its position.
 
-    The splits of a share are read one behind the other, and several shares in turns, batch by
-    batch. Where an operator finds out how far event time is in each split, all are read in turns;
-    if the source never waits, always the one that is furthest behind.
+    It reads the splits of a share one after the other, and several shares in turns, batch by batch.
+    If an operator tracks the event time of each split, it reads all splits in turns, or, if the
+    source never waits, always the split that is furthest behind.
     """
 
     def __init__(
@@ -43,26 +43,27 @@ class Shares:
         is_ahead: bool = False,
     ) -> None:
         self.current: Split = (context.index, None)
-        """Of which split the last item is."""
+        """The split of the last item."""
         self._never_waits = source.properties.never_waits
         self._splits = None if is_ahead else context.splits
-        """Hears of each step; where another thread reads, who takes the items tells it."""
+        """The splits, which follow each step here; if another thread reads, the thread that takes
+        the items updates them."""
         self._times = context.splits.times
         self._divided: dict[int, SplitReader] = {}
         """Readers of shares that are several splits."""
         self._readers: dict[Split, Iterable[Any]] = {}
-        """Those that have not ended."""
+        """The readers of splits that have not ended."""
         self._skipped: dict[Split, int] = {}
-        """How many records had left of what a split gives first, until it has given that."""
+        """The number of a split's first records that had left, until it has given them."""
         self._ended: list[Split] = []
         self._items: dict[Split, Iterator[Any]] = {}
-        """What is to come of those that were begun."""
+        """The iterators of the splits that have begun."""
         self._watermarks: dict[Split, int | None] = {}
-        """What each that is read says of event time by itself; None where it is idle."""
+        """The watermark that each split itself gives; None if it is idle."""
         self._told: int | None = START_OF_TIME
         own = range(context.index, shares, context.parallelism)
         self.part = len(own) / shares
-        """How much of the source's rate is the task's."""
+        """The task's part of the source's rate."""
         for share in own:
             position = restored.get(share)
             if position == ENDED:
@@ -80,7 +81,7 @@ class Shares:
                 )
             self._add(share, reader, position)
         self._told_ended = len(self._ended)
-        """How many of these `moved` has told."""
+        """The number of ended splits that `moved` has returned."""
 
     def _add(self, share: int, reader: Iterable[Any], restored: Position | None) -> None:
         positions: dict[Any, Position | None] = {None: restored}
@@ -97,19 +98,19 @@ class Shares:
 
     @property
     def splits(self) -> list[Split]:
-        """Those that have not ended."""
+        """The splits that have not ended."""
         return list(self._readers)
 
     @property
     def reached(self) -> dict[Split, Position]:
-        """Where each split goes on behind what was given last."""
+        """The position of each split behind its last item."""
         return {
             **{split: self._position(split) for split in self._readers},
             **dict.fromkeys(self._ended, ENDED),
         }
 
     def moved(self) -> list[tuple[Split, Position]]:
-        """What has changed in `reached` since this was asked before, the last item's at the end."""
+        """The changes of `reached` since the last call, with the last item's split at the end."""
         ended, self._told_ended = self._ended[self._told_ended :], len(self._ended)
         moved = [(split, ENDED) for split in ended]
         if self.current in self._readers:
@@ -118,11 +119,11 @@ class Shares:
 
     @property
     def positions(self) -> dict[int, Position]:
-        """Where each share goes on behind what was given last."""
+        """The position of each share behind its last item."""
         return self.positions_of(self.reached)
 
     def positions_of(self, reached: Mapping[Split, Position]) -> dict[int, Position]:
-        """Where each share goes on whose splits have come so far."""
+        """The position of each share with these positions of its splits."""
         found: dict[int, Any] = {}
         for (share, name), position in reached.items():
             if share in self._divided:
@@ -134,7 +135,7 @@ class Shares:
         return found
 
     def close(self) -> None:
-        """Let go of all that is not read any more; in the thread that has read."""
+        """Close the iterators; in the thread that has read."""
         for items in self._items.values():
             if isinstance(items, Generator):
                 items.close()
@@ -154,14 +155,14 @@ class Shares:
         return self._in_turn([split] for split in list(self._readers))
 
     def _one_by_one(self, splits: Iterable[Split]) -> Iterator[Iterator[Any]]:
-        """The items of splits one behind the other, with no step of Python between those of one."""
+        """The items of splits, one split after the other, with no step of Python in between."""
         for split in splits:
             self._enter(split)
             yield self._begin(split)
             self._end(split)
 
     def _in_turn(self, rows: Iterable[list[Split]]) -> Iterator[Any]:
-        """An item of each row in turn."""
+        """An item of each row of splits in turn."""
         left = list(rows)
         while left:
             for row in list(left):
@@ -187,14 +188,14 @@ class Shares:
             self._splits.current = split
 
     def _begin(self, split: Split) -> Iterator[Any]:
-        """What is to come of a split."""
+        """The items of a split from its position on."""
         if split not in self._items:
             items = iter(self._readers[split])
             self._items[split] = self._behind(split, items) if split in self._skipped else items
         return self._items[split]
 
     def _behind(self, split: Split, items: Iterator[Any]) -> Iterator[Any]:
-        """The items without the records that had left, whatever batches these were in."""
+        """The items without the records that had left, whatever the batches."""
         for item in items:
             if type(item) is Watermark:
                 yield item
@@ -210,7 +211,7 @@ class Shares:
         self._skipped.pop(split, None)
 
     def _end(self, split: Split) -> None:
-        """A split has no more, and what was given last has left."""
+        """Note that a split has ended and its last item has left."""
         del self._readers[split], self._items[split]
         self._ended.append(split)
         if (reader := self._divided.get(split[0])) is not None:
@@ -227,7 +228,7 @@ class Shares:
             yield from self._merged()
 
     def _over(self, split: Split) -> Iterator[Any]:
-        """Nobody waits for this split any more: others may be further than it was."""
+        """Remove the split from event time: others may be ahead of it."""
         self._end(split)
         del self._watermarks[split]
         if self._readers:
@@ -236,7 +237,7 @@ class Shares:
             yield from self._merged()
 
     def _merged(self) -> Iterator[Watermark]:
-        """What the watermarks of splits say of all that are read, if that is new."""
+        """The watermark of all splits that are read, if it is new."""
         times = [each for each in self._watermarks.values() if each is not None]
         time_us = min(times, default=None)
         if time_us != self._told:
@@ -250,7 +251,7 @@ class Shares:
 
 
 def size(item: Any) -> int:
-    """How many records an item has; it is itself one unless it is a batch or a watermark."""
+    """The number of records in an item, which is one record unless it is a batch or a watermark."""
     if type(item) is Watermark:
         return 0
     return len(item) if type(item) is list or is_columns(item) else 1
