@@ -10,33 +10,34 @@ from engine.graph.failing import Failing
 from engine.graph.sink import FIRST_EPOCH, SinkWriter
 
 Prepared: TypeAlias = Mapping[str, list[tuple[int, Any]]]
-"""Output that may not be final, by the identity of the sink: epochs, and what it prepared."""
+"""Output that may not be final, by the identity of the sink: epochs, and the results of
+`prepare`."""
 
 
 class Sinks:
     """The writers of a task. The task's thread prepares; `commit` and `abort` come from any.
 
-    An epoch that was prepared is committed, or kept: with checkpoints it may be stored.
+    A prepared epoch is committed, or kept: with checkpoints it may be stored.
     """
 
     def __init__(self, failing: Failing) -> None:
         self._failing = failing
         self._writers: dict[str, SinkWriter] = {}
-        """The writers, by operator name, that have not committed the last epoch."""
+        """The writers that have not committed the last epoch, by operator name."""
         self._identities: dict[str, str] = {}
         self._prepared: dict[str, list[tuple[int, Any]]] = {}
         self._results: dict[str, Any] = {}
         self._lock = threading.RLock()
-        """Held while output is made final or dropped."""
+        """The lock that is held while output becomes final or is dropped."""
 
     def add(self, name: str, identity: str, writer: SinkWriter) -> None:
-        """Take in the writer of an operator."""
+        """Add the writer of an operator."""
         self._writers[name] = writer
         self._identities[name] = identity
         self._prepared[name] = []
 
     def restore(self, epoch: int, of_earlier: Iterable[Prepared]) -> None:
-        """Have writers go on behind this epoch, where others prepared this; before any record."""
+        """Restore the writers behind this epoch, with earlier tasks' prepared output."""
         kept = list(of_earlier)
         for name, writer in self._writers.items():
             self._failing.operator = name
@@ -49,9 +50,9 @@ class Sinks:
         self._failing.operator = None
 
     def prepare(self, epoch: int = FIRST_EPOCH) -> Prepared:
-        """Have them prepare what they took; returns all that is prepared and not committed.
+        """Have the writers prepare their output; returns all prepared output that is not committed.
 
-        Where one fails, it may be called again, for this epoch or a later one.
+        If a writer fails, it may be called again, for this epoch or a later one.
         """
         for name, writer in self._writers.items():
             if self._prepared[name] and self._prepared[name][-1][0] == epoch:
@@ -65,7 +66,7 @@ class Sinks:
             return {self._identities[name]: list(made) for name, made in self._prepared.items()}
 
     def commit(self, epoch: int | None = None, failing: Failing | None = None) -> dict[str, Any]:
-        """Have them make final what they prepared up to this epoch; None is all, and the last.
+        """Have the writers commit all epochs up to this one; None is all, for the last time.
 
         Returns the result of each, by operator name.
         """
@@ -84,7 +85,7 @@ class Sinks:
             self._writers.pop(name).close()
 
     def abort(self) -> dict[str, Callable[[], None]]:
-        """A function for each that drops what it has not committed; call each once."""
+        """A function for each writer that drops its uncommitted output; call each once."""
         with self._lock:
             writers, self._writers = self._writers, {}
         return {name: self._locked(writer.abort) for name, writer in writers.items()}

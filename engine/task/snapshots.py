@@ -18,15 +18,16 @@ Say: TypeAlias = Callable[[SnapshotWritten | SnapshotFailed], None]
 class Snapshots:
     """The snapshots of one task in one attempt. `close` may come from any thread.
 
-    They are written in order. One that cannot be is given up, with its epoch; that of a task that
-    has finished is tried again until it is written: no other takes its place. One that still waits
-    at the next barrier is dropped: of a job one epoch is under way, so its own was given up.
+    They are written in order. A snapshot that cannot be written is given up, with its epoch. The
+    snapshot of a finished task is tried again until it is written, since no other follows. A
+    snapshot that still waits at the next barrier is dropped: a job has one epoch at a time, so the
+    earlier one was given up.
     """
 
     def __init__(self, start: Start, attempt: int, pickle: bool, say: Say) -> None:
         self.start = start
         self.epoch = start.last
-        """The last that the task has taken part in; the thread of the task counts it."""
+        """The last epoch that the task has taken part in; the thread of the task counts it."""
         self._storage = open_storage(start.url)
         self._attempt = attempt
         self._writer = SnapshotWriter(self._storage, start.generation, pickle=pickle)
@@ -37,7 +38,7 @@ class Snapshots:
         threading.Thread(target=self._run, name="oka-snapshots", daemon=True).start()
 
     def read(self) -> list[TaskSnapshot]:
-        """The snapshot to go on from; CheckpointError or StorageError that names the file."""
+        """The snapshot to restore; raises CheckpointError or StorageError, which names the file."""
         return [read_snapshot(self._storage, entry) for entry in self.start.entries]
 
     def write(self, epoch: int, snapshot: TaskSnapshot) -> None:
@@ -50,7 +51,7 @@ class Snapshots:
             self._changed.notify()
 
     def fail(self, epoch: int, error: StorageError) -> None:
-        """Tell that an epoch cannot be written or made final now."""
+        """Report that an epoch cannot be written or made final now."""
         self.epoch = max(self.epoch, epoch)
         self._say(SnapshotFailed(self._attempt, epoch, error))
 
@@ -65,7 +66,7 @@ class Snapshots:
             self._write(*work)
 
     def _next(self) -> tuple[int, TaskSnapshot] | None:
-        """What is to be written next; None when nothing is any more."""
+        """The next snapshot to write; None after the end."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._closed.is_set())
             return None if self._closed.is_set() else self._waiting.popleft()

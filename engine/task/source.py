@@ -1,7 +1,7 @@
 """The loop of a task that begins in a source: its batches through the chain, and out.
 
-Per batch there is only `out = chain.process(batch)` and `deliver(out)`; the rest of this file
-samples markers, paces an open-load source, and counts.
+Each batch costs `out = chain.process(batch)` and `deliver(out)`; the rest of this file samples
+markers, paces a source with a rate, and counts.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from engine.task.window import SteadyWindow
 
 
 class Deliver(Protocol):
-    """Hands on what came out of the chain, and the stamps of the markers behind it."""
+    """Passes on the chain's output, and the stamps of the markers behind it."""
 
     def __call__(self, out: Any, stamps: list[int] | None = None, /) -> Any:
         """Block until the channels take more."""
@@ -46,11 +46,11 @@ class SourceLoop:
         has_barriers: bool = False,
     ) -> None:
         self.records = 0
-        """How many the source has emitted; where it has no rate, as of the last marker."""
+        """The number of emitted records; without a rate, up to the last marker."""
         self.waited_seconds = 0.0
-        """How long it has waited for the moments that its rate intends."""
+        """Seconds that it has waited for the intended moments of its rate."""
         self._through = 0
-        """Records of all items that are through, where there are barriers."""
+        """The number of records in all finished items, if there are barriers."""
         self._source = source
         self._chain = chain
         self._marker_interval = marker_interval
@@ -58,36 +58,36 @@ class SourceLoop:
         self._drift = drift
         self._has_barriers = has_barriers
         self._asked = 0
-        """The last epoch whose barrier is to be sent."""
+        """The last epoch whose barrier was asked for."""
         self._passed = 0
-        """The last whose barrier was sent."""
+        """The last epoch whose barrier was sent."""
         self._is_last = False
-        """Whether nothing is wanted behind the barrier of the last that was asked for."""
+        """Whether the barrier that was asked for is the last: no records follow it."""
         self._has_given = not source.properties.gives_again
-        """Whether a barrier may come: not in front of what everybody waits for."""
+        """Whether a barrier may come: not in front of a first record that is given again."""
         self._of_item = 0
-        """How many records have left of the item that it is at, where not all of that was due."""
+        """The number of records of the current item that have left, if not all of them were due."""
         self._restored: Mapping[int, Position] = {}
         self.shares = 0
-        """Into how many shares the source is divided."""
+        """The number of shares into which the source is divided."""
         self._reading: Shares | None = None
-        """Those of the task, where it is open."""
+        """The shares of the task, while the source is open."""
         self._is_ahead = False
-        """Whether another thread reads it."""
+        """Whether another thread reads the source."""
         self._splits = Splits()
         self._left: dict[Split, Position] | None = None
-        """How far what has left goes, where the source may be ahead of that."""
+        """The positions behind the records that have left, if the source may be ahead of them."""
         self._moved: Sequence[tuple[Split, Position]] = ()
-        """How far the item goes that the loop is at, where another thread has read it."""
+        """The positions behind the current item, if another thread has read it."""
         self._given_ns = 0
-        """When the other thread has read it."""
+        """The time at which the other thread has read it."""
         self._woken = threading.Event() if drift is None else drift.woken
-        """Ends whatever the loop waits for; it then looks at all that there may be."""
+        """Ends any wait of the loop, which then checks everything."""
         self._ended = self._cancelled = False
         self._hurries = False
-        """Whether the source need not be on time any more."""
+        """Whether the source no longer keeps to its rate."""
         self._now_ns = 0
-        """When the clock was last looked at for a moment that the rate intends."""
+        """The time of the last look at the clock for an intended moment."""
 
     def run(
         self,
@@ -97,7 +97,7 @@ class SourceLoop:
         timers: Timers,
         pass_on: Callable[[Control], None],
     ) -> None:
-        """Take all that the source has through the chain, or what it has from `restore` on."""
+        """Take all records of the source through the chain, from the restored positions on."""
         self._timers, self._pass_on = timers, pass_on
         items = self._open(context)
         self._window = window
@@ -123,19 +123,19 @@ class SourceLoop:
             per_second = rate * items.part
             self._run_open(batches, deliver, 1e9 / per_second if per_second else 0.0)
         if isinstance(batches, Generator):
-            batches.close()  # it may have more, where the task was told to stop
+            batches.close()  # it may have more if the task was told to stop
         if not self._is_ahead:
             items.close()
         if self._drift is not None:
             self._drift.tell(None)
 
     def restore(self, positions: Mapping[int, Position], shares: int) -> None:
-        """Go on where earlier loops were, by share, of so many in all; before `run`."""
+        """Set the positions of earlier loops, by share, and the number of shares; before `run`."""
         self._restored, self.shares = positions, shares
 
     @property
     def emitted(self) -> int:
-        """How many records have left, exactly; asked as `positions`, where there are barriers."""
+        """The exact number of records that have left, if there are barriers; as `positions`."""
         return max(self.records, self._through)
 
     @property
@@ -154,16 +154,17 @@ class SourceLoop:
         return self._reading.positions if left is None else self._reading.positions_of(left)
 
     def begin_epoch(self, epoch: int, is_last: bool = False) -> None:
-        """Send the barrier of this epoch behind the batch that leaves now; from any thread.
+        """Send the barrier of this epoch behind the current batch; from any thread.
 
-        Behind the last, wait to be ended, or for another epoch if that one could not be kept.
+        Behind the last barrier, it waits for its end, or for another epoch if that one was given
+        up.
         """
         self._is_last = is_last
         self._asked = max(self._asked, epoch)
         self.wake()
 
     def wake(self) -> None:
-        """Have the loop call its timers, and whatever else there is, before it waits on."""
+        """Have the loop call its timers, and check everything else, before it waits on."""
         self._woken.set()
 
     def _open(self, context: TaskContext) -> Shares:
@@ -191,12 +192,12 @@ class SourceLoop:
             self._woken.clear()
 
     def _between_barriers(self, items: Iterable[Any]) -> Iterator[Any]:
-        """The items; a barrier is sent in between, where one is wanted."""
+        """The items; sends a wanted barrier in between."""
         left, reading = self._left, self._reading
         for item in items:
             try:
                 yield item
-            finally:  # also where the loop ends here
+            finally:  # even if the loop ends here
                 self._of_item = 0
                 self._through += size(item)
                 if left is not None and reading is not None:
@@ -216,7 +217,7 @@ class SourceLoop:
         self.end()
 
     def hurry(self) -> None:
-        """Wait no more, for the moments that the rate intends or for other sources."""
+        """Stop waiting for the moments of the rate or for other sources."""
         self._hurries = True
         self.wake()
 
@@ -227,7 +228,7 @@ class SourceLoop:
             yield item
 
     def _read_ahead(self, reading: Shares, records: int) -> Iterator[Any]:
-        """The items, read by another thread; timers are called also while the source blocks."""
+        """The items, read by another thread, so that timers are called while the source blocks."""
         now_ns = self._clock.now_ns
         told = ((item, (reading.moved(), now_ns())) for item in reading)
         ahead = Ahead(told, records, self._woken)
@@ -253,7 +254,7 @@ class SourceLoop:
             ahead.close()
 
     def _held(self, items: Iterable[Any], drift: Drift) -> Iterator[Any]:
-        """The items; the next is not asked for while the source is too far ahead of others."""
+        """The items; waits before the next while the source is too far ahead of others."""
         for item in items:
             yield item
             if drift.is_ahead:
@@ -267,7 +268,7 @@ class SourceLoop:
                 break
 
     def _run_closed(self, items: Iterable[Any], deliver: Deliver) -> None:
-        """As fast as the pipeline takes it. Records are counted when they bring a marker.
+        """Emit as fast as the pipeline takes it. Records are counted at markers.
 
         Markers are stamped with the moment at which the source gave the batch.
         """
@@ -291,13 +292,13 @@ class SourceLoop:
             except BaseException:
                 self._chain.fails_behind()
                 raise
-            del item, batch, out  # the next have their memory, which is in the caches
+            del item, batch, out  # the next batch reuses this memory, which is in the caches
             if self._ended:
                 break
         self.records += interval - until_marker
 
     def _run_open(self, items: Iterable[Any], deliver: Deliver, ns_per_record: float) -> None:
-        """At the source's rate; markers are stamped with the moments that it intends."""
+        """Emit at the source's rate; markers are stamped with its intended moments."""
         process = self._chain.process
         interval = self._marker_interval
         next_marker = interval - 1
@@ -331,7 +332,7 @@ class SourceLoop:
                 break
 
     def _as_due(self, batch: Any, first_ns: float, ns_per_record: float) -> Iterator[Any]:
-        """The batch in parts, each as soon as it is due; the first record is at that moment.
+        """The batch in parts, each as soon as it is due; the first is due at `first_ns`.
 
         Parts of records that are due within a moment leave together, when the last of them is due.
         """
@@ -343,7 +344,7 @@ class SourceLoop:
         while (begin := self._of_item) < records:
             end = min(records, begin + most)
             due_ns = first_ns + (end - 1) * ns_per_record
-            if due_ns > self._now_ns:  # else it was due when the clock was last looked at
+            if due_ns > self._now_ns:  # otherwise it was due at the last look at the clock
                 self._now_ns = self._wait_until(due_ns)
                 if self._ended:
                     return
@@ -356,7 +357,7 @@ class SourceLoop:
             yield batch if end - begin == records else part(batch, begin, end)
 
     def _wait_until(self, due_ns: float) -> int:
-        """Wait for this moment, or not at all if it has passed; what time it is then."""
+        """Wait for this moment, if it has not passed; returns the time."""
         now_ns = self._clock.now_ns()
         while due_ns > now_ns and not self._hurries:
             timer = self._timers.call()
@@ -372,7 +373,7 @@ class SourceLoop:
         return now_ns
 
     def _batch_of(self, item: Any) -> Any:
-        """A batch of columns as it is, or of the only record; behind a watermark, an empty one."""
+        """The item as a batch: columns stay, a record becomes a list, a watermark an empty one."""
         if type(item) is Watermark:
             self._pass_on(control_of(item))
             return []
@@ -385,16 +386,16 @@ class SourceLoop:
 
 
 def control_of(watermark: Watermark) -> Control:
-    """The control that tells it to the tasks downstream."""
+    """The control for the tasks downstream."""
     time_us = watermark.time_us
     return Control.idle() if time_us is None else Control.watermark(time_us)
 
 
 _ATTENTIVE_SECONDS = 0.001
-"""Waits that are shorter are exact, by some 10 µs: what wakes the loop waits for their end."""
+"""Shorter waits are exact to some 10 µs: whoever wakes the loop waits for their end."""
 _INATTENTIVE_SECONDS = 0.05
-"""The same where nothing wakes the loop but the end of the job."""
+"""The same if nothing but the end of the job wakes the loop."""
 _TOGETHER_NS = 250_000
-"""Records that are due within so long leave together: each batch costs some 10 µs of CPU."""
+"""Records that are due within this time leave together: each batch costs some 10 µs of CPU."""
 _LEAST_WAIT_SECONDS = 50e-6
-"""A wake-up takes over 10 µs of CPU: where batches are due more often, several leave at each."""
+"""A wake-up takes over 10 µs of CPU: if batches are due more often, several leave at each."""

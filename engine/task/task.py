@@ -1,7 +1,7 @@
 """One task at work: batches from the source or the input gate, through the chain, and out.
 
-Per batch from the gate there is only `out = chain.process(batch)` and `deliver(out)`; `SourceLoop`
-has the loop of a source, `Figures` counts, and `Outputs` are its gates.
+Each batch from the gate costs `out = chain.process(batch)` and `deliver(out)`. `SourceLoop` has the
+loop of a source, `Figures` counts, and `Outputs` are the task's gates.
 """
 
 from __future__ import annotations
@@ -62,16 +62,16 @@ class Task:
         self.chain = Chain()
         self._network = network
         self._snapshots = snapshots
-        """Takes what the task is at barriers; None without checkpoints."""
+        """Takes the task's snapshots at barriers; None without checkpoints."""
         self._services = Services() if services is None else services
         self.lost: Callable[[ChannelLost], None] = lambda _error: None
-        """Told, in another thread, if a channel is lost while the task waits for its source."""
+        """Called, in another thread, if a channel is lost while the task waits for its source."""
         self._outputs = Outputs(description, network, self._services)
         self._cancelled = threading.Event()
         self._clock = clock
         _, drift_us = aligned_operator(description.operators)
         self.drift = None if drift_us is None or clock.is_virtual else Drift(drift_us)
-        """Holds the source, where its operators say how far it may be ahead of others."""
+        """Holds the source, if an operator limits its lead over others."""
         self._source = (
             SourceLoop(
                 first.operator,
@@ -134,7 +134,7 @@ class Task:
         finally:
             self.chain.release()
         self._figures.has_emitted()
-        self.chain.failing.operator = self._last_operator  # what publishes is the last
+        self.chain.failing.operator = self._last_operator  # the publishing operator is the last
         self._services.finish()
         self.chain.failing.operator = None
         self._network.finish()
@@ -146,7 +146,7 @@ class Task:
         return statistics
 
     def _process(self, context: TaskContext, side: SideInput | None) -> None:
-        """Take all batches through the chain, and what its operators have left at the end."""
+        """Take all batches through the chain, and the last batches of its operators at the end."""
         main, side_outputs = self._outputs.open()
         self._deliver = main or self._figures.observe
         self.chain.open(
@@ -157,7 +157,7 @@ class Task:
             rescuers=_rescuers(self._chained, side_outputs, self.chain.failing, self._services),
             decoding=partial(decoding, services=self._services),
         )
-        self._check_cancelled()  # from here on, `cancel` wakes what waits in the operators
+        self._check_cancelled()  # from here on, `cancel` wakes waiting operators
         if holders := self.chain.holders:
             self._deliver = with_results(self._deliver, holders)
         if side is None or not side.holds:
@@ -183,7 +183,7 @@ class Task:
         self._emit(self.chain.end())
 
     def _emit(self, given: Iterator[Any]) -> None:
-        """Deliver what the chain gives without a batch."""
+        """Deliver the batches that the chain gives without an input batch."""
         for out in given:
             self._check_cancelled()
             try:
@@ -193,7 +193,7 @@ class Task:
                 raise
 
     def _restore(self, snapshots: Snapshots) -> bool:
-        """Go on where the tasks of the last checkpoint were; whether this one had ended."""
+        """Restore the state of the last checkpoint's tasks; returns whether this task had ended."""
         kept, description = snapshots.read(), self.description
         self._figures.go_on(kept)
         self.chain.restore([each.operators for each in kept], snapshots.start.meanings)
@@ -218,7 +218,7 @@ class Task:
         return snapshots.start.is_finished
 
     def _drain(self, side: SideInput | None) -> None:
-        """Wait for the end of the inputs, which have ended before."""
+        """Wait for the end of inputs that had ended before the checkpoint."""
         if side is not None:
             side.resume()
         if self.drift is not None:
@@ -227,7 +227,7 @@ class Task:
             drop_rest(self._network, self._services)
 
     def _write_snapshot(self, epoch: int, *, is_finished: bool = False) -> None:
-        """Gather what the task is between two elements; another thread writes it."""
+        """Take a snapshot of the task between two elements; another thread writes it."""
         assert self._snapshots is not None
         description, source = self.description, self._source
         first = description.operators[0].identity
@@ -254,9 +254,10 @@ class Task:
         self._figures.has_paused(time.monotonic() - began)
 
     def _prepare(self, snapshots: Snapshots, epoch: int, is_finished: bool) -> Prepared | None:
-        """What the sinks have prepared; None where their storage is away, and the epoch given up.
+        """The sinks' prepared output; None if their storage is silent and the epoch given up.
 
-        The next takes what this one has left. A task that has finished has no other, and tries on.
+        The next epoch then has this output, too. A finished task has no next epoch, and tries
+        again.
         """
         while True:
             try:
@@ -280,11 +281,11 @@ class Task:
             self._source.begin_epoch(epoch, is_last)
 
     def commit(self) -> dict[str, Any]:
-        """Make all of the sinks' output final; what each has, by operator."""
+        """Make all of the sinks' output final; returns each sink's result, by operator."""
         return self.chain.sinks.commit()
 
     def commit_epoch(self, epoch: int, failing: Failing) -> None:
-        """Make the sinks' output final up to this epoch, as soon as their storage is there."""
+        """Make the sinks' output final up to this epoch, as soon as their storage answers."""
         while True:
             try:
                 self.chain.sinks.commit(epoch, failing)
@@ -296,7 +297,7 @@ class Task:
             self._wait_again()
 
     def abort(self) -> None:
-        """Drop what the sinks hold, unless it has become final or was dropped; from any thread."""
+        """Drop the sinks' output that is not final; idempotent; from any thread."""
         self.chain.abort()
 
     def end_source(self) -> None:
@@ -315,7 +316,7 @@ class Task:
         self.chain.cancel()
 
     def wake(self) -> None:
-        """Call timers that are due now, if the task waits for an element; from any thread."""
+        """Call timers that are due, if the task waits for an element; from any thread."""
         if not self.chain.has_timers:
             return
         if self._source is None:
@@ -324,7 +325,7 @@ class Task:
             self._source.wake()
 
     def statistics(self) -> TaskStatistics:
-        """What the task has done up to now."""
+        """The task's statistics up to now."""
         return self._figures.statistics()
 
     def _check_cancelled(self) -> None:
@@ -346,16 +347,16 @@ class Task:
                 except BaseException:
                     self.chain.fails_behind()
                     raise
-                del out  # the next has its memory, which is in the caches
+                del out  # the next batch reuses this memory, which is in the caches
                 figures.received += len(element)
                 if markers:
                     figures.window.pass_marker()
             element = receive()
 
     def _pass_on(self, control: Control, stretch: Stretch | None = None) -> None:
-        """To the operators, and to all tasks downstream, behind what operators give at it.
+        """Pass a control to the operators and, behind their batches, to all tasks downstream.
 
-        What tells of time goes to this stretch of the chain, and on if it is the last.
+        Watermarks and idleness go to this stretch of the chain, and on if it is the last.
         """
         if control.time_us is not None:
             self._emit(self.chain.advance(control.time_us, stretch))
@@ -368,7 +369,7 @@ class Task:
         self._tell_time()
 
     def _then_tell_time(self, deliver: Deliver, makers: list[BatchFunction]) -> Deliver:
-        """As `deliver`; behind it, the watermarks that these operators have made."""
+        """As `deliver`, with the watermarks that these operators have made behind it."""
 
         def deliver_and_tell(out: Any, stamps: list[int] | None = None) -> None:
             deliver(out, stamps)
@@ -379,7 +380,7 @@ class Task:
         return deliver_and_tell
 
     def _fire(self, given: Iterator[Any]) -> None:
-        """Deliver what timers give, and the watermarks that they make."""
+        """Deliver the batches and watermarks of timers."""
         self._emit(given)
         self._tell_time()
 
@@ -416,7 +417,7 @@ def _rescuers(
     failing: Failing,
     services: Services,
 ) -> dict[str, Rescuer]:
-    """By the names of the operators whose failures do not fail the job."""
+    """The rescuers of operators whose failures do not fail the job, by name."""
     found: dict[str, Rescuer] = {}
     for operator, following in zip_longest(operators, operators[1:]):
         if operator.operator.properties.on_error != "fail":
@@ -429,4 +430,4 @@ def _rescuers(
 
 
 _AGAIN_SECONDS = 1.0
-"""Between two tries of sinks whose storage is away."""
+"""Seconds between two tries of sinks whose storage does not answer."""

@@ -1,4 +1,4 @@
-"""The timers of a task's operators: called between elements, and while the loop waits for one."""
+"""The timers of a task's operators, which are called between elements and while the loop waits."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from engine.task.clock import Clock, Receive
 class Timers:
     """Calls the timers of a chain when they are due.
 
-    Each that is due is called once, then an element that is there goes first: no storm of timers
-    holds up records or controls.
+    Each due timer is called once, then a waiting element goes first: so no storm of timers holds up
+    records or controls.
     """
 
     def __init__(self, chain: Chain, clock: Clock, emit: Callable[[Iterator[Any]], None]) -> None:
@@ -23,13 +23,13 @@ class Timers:
         self._emit = emit
 
     def around(self, receive: Receive) -> Receive:
-        """As `receive`, which waits in between; itself where no operator has timers."""
+        """As `receive`, with calls of timers; `receive` itself if no operator has timers."""
         return partial(self.receive, receive) if self._chain.has_timers else receive
 
     def call(self) -> float | None:
         """Call timers that are due; returns the seconds until the next one, None if there is none.
 
-        Where an operator is full, it calls them over and over until none is.
+        While an operator is full, it calls them again and again.
         """
         while True:
             due = self._chain.next_timer()
@@ -44,7 +44,7 @@ class Timers:
         return None if due is None else min(max(0, due - now_ns) / 1e9, _LONGEST_WAIT_SECONDS)
 
     def receive(self, receive: Receive) -> Any:
-        """The next element; timers are called until there is one."""
+        """The next element; calls timers until there is one."""
         while True:
             seconds = self.call()
             try:
@@ -54,4 +54,4 @@ class Timers:
 
 
 _LONGEST_WAIT_SECONDS = 3600.0
-"""Seconds that every way to wait can take."""
+"""Seconds that every kind of wait accepts."""

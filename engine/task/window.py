@@ -1,4 +1,4 @@
-"""The steady window of a task: how many records passed between warm-up and end."""
+"""The steady window of a task: its records between warm-up and end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class SteadyWindow:
     """Counts from the first marker that passes `warmup_seconds` after the first record, to the end.
 
     It reads the task's own counters (records in, records out) at those moments and costs nothing
-    per batch without a marker. A task that ends before its warm-up does is measured whole.
+    per batch without a marker. If a task ends before its warm-up, the window is the whole task.
     """
 
     def __init__(
@@ -27,7 +27,7 @@ class SteadyWindow:
         self._clock = clock
         self._records = records
         self._after_warmup = after_warmup
-        # Read once: a clock that is set while the task runs does not change its rate.
+        # Read once, so that setting the system's clock does not change the rate.
         self._epoch_ns = time.time_ns() - clock.now_ns()
         self._warm_ns: int | None = None
         self._first: Window | None = None

@@ -26,8 +26,8 @@ def run(
 ) -> dict[str, Any]:
     """Run pipelines; returns what each driver sink gathered, by name. `settings` as for `execute`.
 
-    All of it runs in threads of this process, with real channels; breakpoints and coverage reach
-    the functions of the pipeline. Raises what `execute` raises.
+    It runs in threads of this process, with real channels; breakpoints and coverage work in the
+    functions of the pipeline. Raises what `execute` raises.
 
     >>> from operators import source
     >>> from operators.sinks import Collect
@@ -45,8 +45,8 @@ def run(
     3600.0
 
     With `check_changes`, a function that changes a record in place, rather than return a new one,
-    fails the job, and the error names its operator and the record: who has emitted a record may
-    keep it. Each record is encoded twice for it.
+    fails the job: the operator that emitted the record may still keep it. The error names the
+    operator and the record. This encodes each record twice.
     """
     config = JobConfig.of({"name": "test", "progress": "none", **settings})
     handle = JobHandle(

@@ -1,8 +1,8 @@
 """Workers as threads of this process: the launcher of `engine.testing`.
 
-The workers, their channels and the job master are those of every runtime, so a test sees what a job
-would do; breakpoints and coverage work in the user's functions. Threads share the GIL and cannot be
-killed, so this is no runtime for work.
+The workers, their channels and the job master are those of every runtime, so a test shows the
+behaviour of a job; breakpoints and coverage work in the user's functions. Threads share the GIL and
+cannot be killed, so this is no runtime for work.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class ThreadLauncher(Launcher):
         worker.cancel()
 
     def shutdown(self) -> None:
-        """Cancel what still runs, wait for it, and remove the folder."""
+        """Cancel running tasks, wait for them, and remove the folder."""
         for worker in self._workers:
             worker.cancel()
         for worker in self._workers:

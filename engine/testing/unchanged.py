@@ -1,7 +1,7 @@
-"""Finding a function that changes a record in place: what was emitted is compared before and after.
+"""A check for functions that change a record in place: it compares records before and after.
 
-An operator may keep what it has emitted, as `reduce` does: a function behind it that changes the
-record changes what the operator goes on with, and what comes then depends on batches.
+An operator may keep a record that it has emitted, as `reduce` does. A function behind it that
+changes the record changes the operator's state, too, and results then depend on batches.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ Run = Callable[[Any], Any]
 
 
 class RecordChanged(EngineError):
-    """A function has changed a record that it was given, and that its emitter may keep."""
+    """A function has changed a record in place that its emitter may keep."""
 
 
 def leaves_records(run: Run, failing: Failing, name: str, before: str | None) -> Run:
-    """The batch function of operator `name`, which fails where it changes what `before` gave it.
+    """The batch function of operator `name`, which fails if it changes records of `before`.
 
-    None is a source, or an operator of another task.
+    `before` is the operator in front; None for a source, or an operator of another task.
 
-    Records are compared as they are encoded: whatever they are, nothing asks for their `==`. One
-    that cannot be encoded is not looked at.
+    It compares the encoded records, and never calls their `==`. A record that cannot be encoded is
+    not checked.
     """
 
     def checked(batch: Any) -> Any:
@@ -56,7 +56,7 @@ def leaves_records(run: Run, failing: Failing, name: str, before: str | None) ->
 
 
 def _encoded(record: Any) -> Batch | None:
-    """The record as it is now; None where nothing can change, or cannot be seen."""
+    """The record's encoding now; None if the record cannot change or be encoded."""
     if type(record) in _NEVER_CHANGE:
         return None
     try:

@@ -10,30 +10,32 @@ from engine.task.clock import Receive
 
 
 class VirtualClock:
-    """Time that stands still while any task works, and costs a test nothing.
+    """A clock that stands still while any task works, and takes no real time.
 
     When all tasks wait and nothing is on its way to any of them, it jumps to the first moment that
-    one of them waits for. Of tasks that wait for the same moment, the last in the graph goes on
-    first, alone: a timer is called before a record comes that is due at that moment. So what each
-    does before it and behind it does not depend on the machine. That holds with channels in shared
-    memory, the usual ones: what is sent there is there at once.
+    one of them waits for. If several tasks wait for the same moment, the last in the graph goes on
+    first, alone. So a timer is called before a record comes that is due at that moment, and the
+    order does not depend on the machine. That holds with channels in shared memory, the default,
+    which deliver at once.
     """
 
     is_virtual = True
 
     def __init__(self) -> None:
         self._tasks = 0
-        """How many have not ended."""
+        """The number of tasks that have not ended."""
         self._now_ns = 0
         self._lock = threading.Lock()
         self._moves = 0
-        """Counts what tasks begin and end to wait for: who has looked before must look again."""
+        """Counts the beginnings and ends of waits: a thread that has looked before must look
+        again."""
         self._idle: dict[int, tuple[int, int | None]] = {}
-        """Of each waiting thread: the moves before it looked in vain, and what it waits for."""
+        """For each waiting thread: the count at its last look in vain, and the moment it waits
+        for."""
         self._order: dict[int, int] = {}
         """The number of the task that each thread runs."""
         self._turn: int | None = None
-        """The thread whose moment has come."""
+        """The thread that goes on at the current moment."""
 
     def begin_task(self) -> None:
         """Do not jump before this task waits, too."""
@@ -100,7 +102,7 @@ class VirtualClock:
                 self._turn = None
 
     def _jump(self) -> None:
-        """To the next moment, if all have looked since the last of them began to wait."""
+        """Jump to the next moment, if all threads have looked since the last one began to wait."""
         due = [
             (due, -self._order.get(thread, 0), thread)
             for thread, (_, due) in self._idle.items()
@@ -115,4 +117,4 @@ class VirtualClock:
 
 
 _LOOK_SECONDS = 0.0002
-"""How long each looks, in real time, before it looks whether all do."""
+"""Seconds of real time that each thread looks for an element before it checks the others."""
