@@ -1,7 +1,7 @@
 """The API to compose pipelines: `source(...)`, then methods of streams, then `.sink(...)`.
 
-Composing does nothing; `engine.execute` runs what a sink has closed. An operator of one's own is a
-`BatchOperator`, which `Stream.then` puts behind a stream.
+Composing does nothing; `engine.execute` runs what a sink has closed. For your own operator write a
+`BatchOperator`; `Stream.then` puts it behind a stream.
 """
 
 from pathlib import Path

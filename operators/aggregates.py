@@ -1,4 +1,4 @@
-"""What can be computed of the records of each key, in Rust: `Count()`, `Sum("n")` and others.
+"""Aggregations of the records of each key, in Rust: `Count()`, `Sum("n")` and others.
 
 `KeyedStream.aggregate` computes several at once; `count()`, `sum("n")` and so on one.
 """
@@ -37,13 +37,13 @@ class Aggregation:
 
     @property
     def parameters(self) -> tuple[float, ...]:
-        """Numbers that say more of what is computed."""
+        """Numbers that the computation depends on."""
         return ()
 
 
 @dataclass(frozen=True)
 class Count(Aggregation):
-    """How many records a key has had."""
+    """The number of a key's records."""
 
     item: None = None
     kind: ClassVar[str] = "count"
@@ -60,19 +60,19 @@ class Sum(Aggregation):
 
 
 class Min(Aggregation):
-    """The least of numbers, texts, or what else has an order; the first of equal ones."""
+    """The least of numbers, texts, or other values with an order; the first of equal ones."""
 
     kind: ClassVar[str] = "min"
 
 
 class Max(Aggregation):
-    """The greatest of numbers, texts, or what else has an order; the first of equal ones."""
+    """The greatest of numbers, texts, or other values with an order; the first of equal ones."""
 
     kind: ClassVar[str] = "max"
 
 
 class Mean(Aggregation):
-    """The sum of numbers divided by how many they are: a float, or a Decimal of Decimals."""
+    """The sum of numbers divided by their count: a float, or a Decimal of Decimals."""
 
     kind: ClassVar[str] = "mean"
 
@@ -90,9 +90,9 @@ class Last(Aggregation):
 
 
 class CountDistinct(Aggregation):
-    """How many different values there are, exactly: each is kept.
+    """The exact number of different values, each of which is kept.
 
-    Values are told apart as keys are: 1 and 1.0 are one. Nulls of columns do not count.
+    Values are equal as keys are: 1 and 1.0 are one. Nulls of columns do not count.
     """
 
     kind: ClassVar[str] = "count_distinct"
@@ -100,7 +100,7 @@ class CountDistinct(Aggregation):
 
 @dataclass(frozen=True)
 class Quantile(Aggregation):
-    """A quantile of numbers, exactly: all are kept. A float, between two of them by how far it is.
+    """An exact quantile of numbers, all of which are kept: a float, interpolated between two.
 
     `Quantile("price", 0.5)` is the median. NaN if there is one among the numbers.
     """
@@ -120,7 +120,7 @@ class Quantile(Aggregation):
 
 @dataclass(frozen=True)
 class Quantiles(Aggregation):
-    """Several quantiles of the same numbers, which are kept once: a list of floats."""
+    """Several quantiles of the same numbers, which are kept only once: a list of floats."""
 
     shares: Sequence[float] = (0.25, 0.5, 0.75)
     kind: ClassVar[str] = "quantiles"
@@ -143,9 +143,9 @@ class Quantiles(Aggregation):
 
 @dataclass(frozen=True)
 class Top(Aggregation):
-    """The values that came most often, a list of (value, how often), exactly: each is counted.
+    """The most frequent values, a list of (value, count); exact, since each value is counted.
 
-    Of equally frequent values, the first come first. Values are told apart as in `CountDistinct`.
+    Of equally frequent values, the first come first. Values are equal as in `CountDistinct`.
     """
 
     most: int = 10
@@ -163,15 +163,15 @@ class Top(Aggregation):
 
 @dataclass(frozen=True)
 class NativeAggregate(BatchOperator):
-    """Aggregations in Rust, on records as they came over the network.
+    """Aggregations in Rust, on encoded records from the network.
 
     It emits (key, value), over columns a `pyarrow.RecordBatch` with the columns of the key and one
     for each value: once per batch for every key in the batch, or each key once at the end. A value
-    is that of the only aggregation, or a dict of all by their names.
+    is that of the only aggregation, or a dict of all values by name.
 
-    `key` has the path from a record to its key, or several to the items of a tuple that is the key;
-    `wanted` a kind of aggregation and the path to its value each, and parameters where it has some.
-    An empty path is the record. `paired` tells that what arrives are pairs of a key and a record.
+    `key` has the path from a record to its key, or the paths to the items of a tuple that is the
+    key. `wanted` has, for each aggregation, its kind, the path to its value, and its parameters. An
+    empty path is the record. With `paired`, pairs of a key and a record arrive.
     """
 
     key: tuple[tuple[Item, ...], ...]
@@ -179,12 +179,12 @@ class NativeAggregate(BatchOperator):
     names: tuple[str, ...] | None = None
     emit: Emit = "updates"
     paired: bool = False
-    """Whether what arrives are pairs of a key and a record."""
+    """Whether pairs of a key and a record arrive."""
     on_error: OnError = "fail"
 
     @property
     def properties(self) -> Properties:
-        """It takes encoded batches and columns, and merges updates where it emits them."""
+        """It takes encoded batches and columns, and merges updates if it emits them."""
         key = tuple(path[0] for path in self.key if path)
         return Properties(
             accepts_encoded=True,
@@ -201,7 +201,7 @@ class NativeAggregate(BatchOperator):
 
     @property
     def meaning(self) -> str | dict[str, str]:
-        """What is computed, in words; of several aggregations, by their names."""
+        """The computation, as plain data; of several aggregations, by name."""
         words = [_in_words(*each) for each in self.wanted]
         return words[0] if self.names is None else dict(zip(self.names, words, strict=True))
 
@@ -255,7 +255,7 @@ class NativeAggregate(BatchOperator):
 
 
 class _Aggregate(BatchFunction):
-    """Takes records in, and gives what the keys of each batch have come to."""
+    """Takes records, and gives the new values of each batch's keys."""
 
     gives_all = False
 
@@ -281,7 +281,7 @@ class _Aggregate(BatchFunction):
 
 
 class _FinalAggregate(_Aggregate):
-    """Takes records in, and gives each key once at the end."""
+    """Takes records, and gives each key once at the end."""
 
     gives_all = True
 
@@ -297,7 +297,7 @@ class _FinalAggregate(_Aggregate):
 
 
 def check_aggregations(aggregations: Mapping[str, object], key: Key) -> None:
-    """Raise `GraphError` unless these can be computed at once, by this key."""
+    """Raise `GraphError` unless these aggregations fit together and to this key."""
     if not aggregations:
         raise GraphError(
             "aggregate() got nothing, expected aggregations by name",
@@ -328,9 +328,9 @@ def check_share(method: str, share: object) -> None:
 
 
 def emit_meaning(emit: object) -> dict[str, str]:
-    """The entry for `Properties.meaning`: a result that comes at the end alone has not come yet.
+    """The entry for `Properties.meaning`: a result that comes only at the end has not come yet.
 
-    So updates of what was kept may become final results, and not the other way.
+    So a job with updates may go on with final results, but not the other way round.
     """
     return {"emit": "final"} if emit == "final" else {}
 

@@ -17,10 +17,10 @@ logger = logging.getLogger("oka")
 
 
 class Publish(BatchOperator):
-    """Publishes each record, a model, and emits what tells the receiving tasks of it.
+    """Publishes each record, a model, and emits its descriptor for the receiving tasks.
 
-    Versions are 1, 2, … in the order of the records, per task; or those of the records, where they
-    are pairs `(version, model)`: integers that go up.
+    Versions are 1, 2, … in the order of each task's records. If records are pairs `(version,
+    model)`, these are the versions: rising integers.
     """
 
     def __init__(self, via: Via, *, name: str | None = None, **settings: Any) -> None:
@@ -51,7 +51,7 @@ class Publish(BatchOperator):
 
     @property
     def properties(self) -> Properties:
-        """How models move; tasks relay them from node to node, or within one."""
+        """The broadcast's settings; tasks relay models from node to node, or within one."""
         relays = self.via == "channels" or (self.via == "s3" and self.settings.share_per_node)
         return Properties(services=(Publishing(self.via, relays),))
 
@@ -81,8 +81,9 @@ class Publish(BatchOperator):
 class _Publisher(BatchFunction):
     """The models of one task.
 
-    Its first one must be published. A later one that cannot be is told of, counted, and passed on
-    as a model without bytes: an operator that has a model keeps that, all others fail reading it.
+    Its first one must be published. If a later one cannot be published, the task logs and counts
+    that, and passes on a model without bytes. An operator with a model then keeps it; all others
+    fail when they read the new one.
     """
 
     def __init__(self, operator: Publish, store: ModelStore, context: TaskContext) -> None:

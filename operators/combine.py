@@ -1,4 +1,4 @@
-"""One answer from what several operators make of a request."""
+"""One answer from the results of several operators for a request."""
 
 import time
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from operators.stream import Stream
 def combine(
     *branches: Stream[tuple[Request, Any]], wait_ms: float | None = None, missing: Any = None
 ) -> Stream[tuple[Request, tuple[Any, ...]]]:
-    """What all branches have given for a request, in their order: `(request, (a, b))`.
+    """The results of all branches for a request, in the branches' order: `(request, (a, b))`.
 
     Each branch gives pairs of a request and its part, once for each request:
 
@@ -23,10 +23,10 @@ def combine(
         users = requests.map(lambda r: (r, profile(r.query["user"])))
         combine(words, users).map(lambda both: both[0].reply(merge(*both[1]))).respond()
 
-    A request is combined when the last part is there. With `wait_ms` it is so long after the first
-    at the latest, with `missing` in the place of what has not come; otherwise parts are forgotten
-    at the request's deadline, when its client has got a 504, and count as failures of the operator.
-    A branch whose function raises has answered the request with 500.
+    A request is combined when the last part has come. With `wait_ms`, it is combined this long
+    after the first part at the latest, with `missing` in place of missing parts. Otherwise the
+    operator drops incomplete parts at the request's deadline, when the client gets a 504, and
+    counts them as failures. A branch whose function raises has answered the request with 500.
     """
     if len(branches) < 2:
         raise GraphError(f"combine() got {len(branches)} streams, expected at least two")
@@ -41,7 +41,7 @@ def combine(
 
 @dataclass(frozen=True)
 class _Numbered:
-    """Puts the request's id in front of a part, and which branch it is of."""
+    """Puts the request's id and the number of the branch in front of a part."""
 
     number: int
 
@@ -52,7 +52,7 @@ class _Numbered:
 
 @dataclass(frozen=True)
 class Combine(BatchOperator):
-    """Puts parts together that have one id: (id, branch, request, part)."""
+    """Combines the parts of one id: (id, branch, request, part)."""
 
     branches: int
     wait_ms: float | None = None
@@ -68,9 +68,9 @@ class _Parts:
     request: Request
     values: list[Any]
     left: set[int]
-    """The branches that have given nothing."""
+    """The branches whose part is missing."""
     due_ns: int
-    """When waiting for it ends."""
+    """The end of the wait for it."""
 
 
 class _Combine(BatchFunction):
@@ -78,7 +78,7 @@ class _Combine(BatchFunction):
         self._operator = operator
         self._context = context
         self._waiting: dict[int, _Parts] = {}
-        """By the request's id, in the order in which the first part came."""
+        """The incomplete requests by id, in the order of their first parts."""
 
     def process(self, batch: list[tuple[int, int, Request, Any]]) -> list[Any]:
         waiting, out = self._waiting, []
@@ -111,7 +111,7 @@ class _Combine(BatchFunction):
             yield [(each.request, tuple(each.values)) for each in late[first : first + size]]
 
     def on_end(self) -> Iterator[list[Any]]:
-        """Count incomplete requests as failures: no further parts come."""
+        """Count incomplete requests as failures, since no further parts will come."""
         self.failures += len(self._waiting)
         return iter(())
 

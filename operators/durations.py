@@ -1,4 +1,4 @@
-"""Durations, which users give as `timedelta`."""
+"""Checks of durations, which users give as `timedelta`."""
 
 from datetime import timedelta
 
@@ -20,7 +20,7 @@ def nanoseconds(duration: timedelta) -> int:
 def check_duration(
     name: str, value: object, least: timedelta | None = timedelta.resolution
 ) -> None:
-    """Raise `GraphError` unless it is a duration, and not less than this: by default, above 0."""
+    """Raise `GraphError` unless it is a duration of at least `least`: by default, above 0."""
     if not isinstance(value, timedelta):
         raise GraphError(
             f"{name} is {value!r:.80}, expected a timedelta",

@@ -1,7 +1,7 @@
-"""Operators on records of which none needs another: `MapBatches`, and between records and columns.
+"""Operators without state: `MapBatches`, and conversions between records and columns.
 
-`map`, `filter` and `flat_map` are `RecordOperator`s, which the runtime turns into loops; so all
-there is to do here for them is to refuse what could not work (`check_function`).
+`map`, `filter` and `flat_map` are `RecordOperator`s, which the runtime turns into loops. Here is
+only their check of arguments (`check_function`).
 """
 
 import inspect
@@ -28,10 +28,10 @@ from engine.graph.operator import Properties
 
 @dataclass(frozen=True)
 class MapBatches(BatchOperator):
-    """Calls a function with each batch, in pieces of at most `max_records` where that is given.
+    """Calls a function with each batch, in pieces of at most `max_records` if that is given.
 
-    A batch is a list of records, or a `pyarrow.RecordBatch` where the stream has columns.
-    `paired` tells that what arrives are pairs of a key and the record that the function wants.
+    A batch is a list of records, or a `pyarrow.RecordBatch` if the stream has columns. With
+    `paired`, pairs of a key and a record arrive, and the function gets the records.
 
     >>> context = TaskContext("map_batches[0]", 0, 1, 100, "job")
     >>> MapBatches(sorted, max_records=2).open(context).process([3, 1, 2])
@@ -72,8 +72,8 @@ class MapBatches(BatchOperator):
 class ToColumns(BatchOperator):
     """Makes a `pyarrow.RecordBatch` of each batch of dicts; columns pass as they are.
 
-    `schema` is a `pyarrow.Schema`, which says what fields there are, and what columns become;
-    without one, those of all dicts of a batch are its columns, and types follow from the values.
+    `schema` is a `pyarrow.Schema` with the fields of the result. Without one, the columns of a
+    batch are the fields of all its dicts, with the types of the values.
     """
 
     schema: Any = None
@@ -115,7 +115,7 @@ class ToRecords(BatchOperator):
 def check_function(
     method: str, function: object, arguments: int, expected: str = "a function"
 ) -> None:
-    """Raise `GraphError` unless it can be called with so many records."""
+    """Raise `GraphError` unless it can be called with this many arguments."""
     if not callable(function):
         raise GraphError(
             f"{method}() got {type(function).__name__} {function!r:.80}, expected {expected}",
@@ -130,10 +130,10 @@ def check_function(
 
 
 def check_arguments(method: str, function: Callable[..., Any], arguments: int) -> None:
-    """Raise `GraphError` unless the function can be called with so many records."""
+    """Raise `GraphError` unless the function can be called with this many arguments."""
     try:
         signature = inspect.signature(function)
-    except (TypeError, ValueError):  # some built-in functions do not tell
+    except (TypeError, ValueError):  # some built-in functions have no signature
         return
     try:
         signature.bind(*[None] * arguments)
@@ -145,7 +145,7 @@ def check_arguments(method: str, function: Callable[..., Any], arguments: int) -
 
 
 def checked_batch(result: object, method: str = "map_batches") -> Any:
-    """The batch that a user's function has given; TypeError if it is none."""
+    """The batch that a user's function has returned; TypeError if it is none."""
     if type(result) is list:
         return result
     columns = as_columns(result)
@@ -157,14 +157,14 @@ def checked_batch(result: object, method: str = "map_batches") -> Any:
             "expected a list, an array of NumPy, a pyarrow.RecordBatch, a pyarrow.Table or a frame "
             "of pandas or Polars\n\nhint: return list(…) of what has the records"
         )
-    # A frame without columns says nothing of what columns there are, as an empty list does.
+    # A frame without columns has no schema, like an empty list.
     return columns if len(columns) or getattr(columns, "num_columns", 0) else []
 
 
 def _items(result: Any) -> list[Any] | None:
-    """The items of an array of NumPy or a series; None for what is neither.
+    """The items of an array of NumPy or a series; None for other values.
 
-    Numbers and texts are Python's own, which travel faster; rows of an array are arrays.
+    Numbers and texts become Python's own, which travel faster; rows of an array stay arrays.
     """
     package, kind = type(result).__module__.partition(".")[0], type(result).__name__
     if (package, kind) == ("polars", "Series"):
@@ -178,7 +178,7 @@ def _items(result: Any) -> list[Any] | None:
 
 
 def _joined(results: list[Any]) -> Any:
-    """One batch of those of all pieces, which are of one kind; an empty list is of any."""
+    """One batch from the pieces' results, which must be of one kind; an empty list fits both."""
     columns = [result for result in results if is_columns(result)]
     records = [record for result in results if type(result) is list for record in result]
     if columns and records:

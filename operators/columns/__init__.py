@@ -1,1 +1,1 @@
-"""Rows of columns by their keys, as several operators keep them; each file needs PyArrow."""
+"""Rows of columns by key, for several operators; each file needs PyArrow."""

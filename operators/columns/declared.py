@@ -1,4 +1,4 @@
-"""The columns that a stream is declared to have."""
+"""The declared columns of a stream."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def declared_schema(inputs: Sequence[Input]) -> pa.Schema | None:
-    """The schema that `to_columns(schema)` has said of all that comes over these edges.
+    """The schema that `to_columns(schema)` has declared for all rows of these edges.
 
-    None where other rows may come, too.
+    None if other rows may come, too.
     """
     found: list[Any] = []
     ways = list(inputs)

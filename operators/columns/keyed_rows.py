@@ -1,4 +1,4 @@
-"""Rows of columns that are found again by their keys."""
+"""Rows of columns with a look-up by key."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ if TYPE_CHECKING:
 
 
 class Rows(NamedTuple):
-    """Rows with the numbers of their keys."""
+    """Rows and the numbers of their keys."""
 
     batch: pa.RecordBatch
     keys: Numbers
 
     @classmethod
     def of(cls, parts: Sequence[Rows]) -> Rows:
-        """The rows of all these, of which there is one at least."""
+        """The rows of all these parts, of which there is at least one."""
         keys = np.concatenate([part.keys for part in parts])
         return cls(joined([part.batch for part in parts]), keys)
 
     def chosen(self, which: NDArray[np.bool_]) -> Rows:
-        """Those for which this is true."""
+        """The rows for which this is true."""
         return Rows(chosen(self.batch, which), self.keys[which])
 
 
 class KeyedRows:
-    """Rows of which those of some keys are taken out at once; those of a key come as they came.
+    """Rows from which all rows of some keys are taken out at once; rows of a key keep their order.
 
-    A row is in one of few parts: those of like sizes are merged.
+    The rows are in a few parts: parts of similar size are merged.
     """
 
     def __init__(self) -> None:
@@ -48,16 +48,16 @@ class KeyedRows:
 
     @property
     def all(self) -> list[Rows]:
-        """All of them, which stay."""
+        """All rows, which stay."""
         return [part.rest() for part in self._parts]
 
     @property
     def keys(self) -> Iterator[Numbers]:
-        """The numbers that the rows have, and perhaps some that were taken."""
+        """The rows' key numbers, and perhaps some of rows that were taken."""
         return (part.keys for part in self._parts)
 
     def add(self, rows: Rows) -> None:
-        """Take rows in."""
+        """Add rows."""
         parts = self._parts
         if len(rows.keys):
             parts.append(_Part(rows))
@@ -65,7 +65,7 @@ class KeyedRows:
             parts[-2:] = [_Part(Rows.of([part.rest() for part in parts[-2:]]))]
 
     def take(self, keys: Numbers) -> list[Rows]:
-        """Take the rows out that have one of these keys, each of which is told once."""
+        """Take out the rows with one of these keys, which are distinct."""
         taken = [part.take(keys) for part in self._parts]
         self._parts = [part for part in self._parts if len(part)]
         return [rows for rows in taken if len(rows.keys)]
@@ -85,7 +85,7 @@ class _Part:
         return self._rows.keys
 
     def rest(self) -> Rows:
-        """The rows that were not taken."""
+        """The rows that are left."""
         return self._rows if self._left == len(self._is_left) else self._rows.chosen(self._is_left)
 
     def take(self, wanted: Numbers) -> Rows:
@@ -101,6 +101,6 @@ class _Part:
 
     @cached_property
     def _by_key(self) -> tuple[Numbers, Numbers]:
-        """The rows in the order of their keys, and those."""
+        """The rows in the order of their keys, and these keys."""
         order = np.argsort(self._rows.keys)
         return order, self._rows.keys[order]

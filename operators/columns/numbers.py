@@ -27,20 +27,20 @@ Key: TypeAlias = Item | tuple[Item, ...]
 
 
 class KeyNumbers:
-    """A number for each key of one task, by which rows with equal keys find each other.
+    """A number for each key of one task, so that rows with equal keys have equal numbers.
 
-    Keys are equal as in Python; so None is equal to None, and all NaN are one key. Integers are
-    their own numbers, so that a column of them needs no look at each.
+    Keys are equal as in Python: None is equal to None. All NaN are one key. Integers are their own
+    numbers, so that a column of integers needs no look-up.
     """
 
     def __init__(self) -> None:
         self._numbers: dict[Any, int] = {}
         self.of_numbers: dict[int, Any] = {}
-        """Keys that are not their own numbers: it only grows, and is another when some are gone."""
+        """Keys that are not their own numbers. It only grows; removing keys replaces it."""
         self._next = _FIRST_OTHER
 
     def of(self, columns: Sequence[pa.Array]) -> Numbers:
-        """Those of the rows with these columns as their key; a key of several is a tuple."""
+        """The numbers of rows with these columns as their key; several columns make a tuple."""
         if len(columns) == 1 and (numbers := _integers(columns[0])) is not None:
             return numbers
         keys, rows = distinct_keys(columns)
@@ -48,7 +48,7 @@ class KeyNumbers:
         return found
 
     def forget_others(self, rows: int, used_by: Iterable[Numbers]) -> None:
-        """Let go of keys that none of so many rows has, if those are too many."""
+        """Forget keys without rows, if these are too many for this number of rows."""
         if len(self._numbers) > 2 * rows + (_FEW if rows else 0):
             used = set(np.concatenate([_NO_NUMBERS, *used_by]).tolist())
             self.of_numbers = {at: key for at, key in self.of_numbers.items() if at in used}
@@ -71,7 +71,7 @@ class KeyNumbers:
 
 
 def key_columns(key: Key, batch: pa.RecordBatch) -> list[pa.Array]:
-    """The columns of a key. ValueError where the batch has none, or several, of a name."""
+    """The columns of a key. ValueError if the batch has none, or several, of a name."""
     columns = [column_of(batch, item) for item in _items(key)]
     if any(column is None for column in columns):
         raise ValueError(
@@ -84,8 +84,8 @@ def key_columns(key: Key, batch: pa.RecordBatch) -> list[pa.Array]:
 def plain_keys(key: Key, columns: list[pa.Array]) -> list[pa.Array]:
     """The columns of a key, converted so that equal keys have equal values.
 
-    A key is the same value here then as where rows are divided among tasks: times and decimals are
-    bytes. TypeError where a column holds no keys.
+    The values are those by which rows are divided among tasks: times and decimals are bytes.
+    TypeError if a column holds no keys.
     """
     if all(column.type in _PLAIN for column in columns):
         return columns
@@ -100,9 +100,9 @@ def kinds_of_keys(columns: Sequence[pa.Array]) -> list[str | None]:
 
 
 def distinct_keys(columns: Sequence[pa.Array], key: Key = ()) -> tuple[list[Any], Numbers]:
-    """The distinct keys that rows have in these columns, and for each row which it has.
+    """The distinct keys of rows in these columns, and for each row the index of its key.
 
-    TypeError, which names the column by `key`, where one holds no keys.
+    TypeError, which names the column by `key`, if one holds no keys.
     """
     items = _items(key) or range(len(columns))
     found = [_distinct(column, item) for column, item in zip(columns, items, strict=True)]
@@ -119,7 +119,7 @@ def distinct_keys(columns: Sequence[pa.Array], key: Key = ()) -> tuple[list[Any]
 
 
 def groups(columns: Sequence[pa.Array]) -> Numbers:
-    """For each row, the number of its key among the distinct keys in these columns."""
+    """For each row, the index of its key among the distinct keys in these columns."""
     return _combined([_distinct(column) for column in columns])
 
 
@@ -135,7 +135,7 @@ def _is_its_number(key: float) -> bool:
 
 
 def _integers(column: pa.Array) -> Numbers | None:
-    """The values of a column of integers that are their own numbers; None of any other."""
+    """The values of a column of integers, which are their own numbers; None for other columns."""
     if not pa.types.is_integer(column.type) or column.null_count:
         return None
     numbers = column.to_numpy()
@@ -155,7 +155,7 @@ def _distinct(column: pa.Array, item: Item = 0) -> tuple[pa.Array, Numbers]:
         column = column.storage
     elif pa.types.is_decimal32(kind) or pa.types.is_decimal64(kind):
         column = column.cast(pa.decimal128(kind.precision, kind.scale))
-    if pa.types.is_string_view(column.type):  # of views, PyArrow takes null for an empty one
+    if pa.types.is_string_view(column.type):  # PyArrow treats a null in a view as an empty value
         column = column.cast(pa.large_string())
     elif pa.types.is_binary_view(column.type):
         column = column.cast(pa.large_binary())
@@ -202,7 +202,7 @@ _PLAIN = frozenset(
     | {pa.int8(), pa.int16(), pa.int32(), pa.int64()}
     | {pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()}
 )
-"""Types whose values are equal where keys are."""
+"""Types whose values are equal exactly if keys are."""
 
 
 _KINDS: dict[str, tuple[Callable[[pa.DataType], Any], ...]] = {
@@ -220,7 +220,7 @@ _KINDS: dict[str, tuple[Callable[[pa.DataType], Any], ...]] = {
     "decimals": (pa.types.is_decimal,),
 }
 _FIRST_OTHER = 1 << 62
-"""The number of the first key that is no integer."""
+"""The first number of keys that are no integers."""
 _FEW = 1024
-"""Keys that are not worth looking for."""
+"""Fewer keys without rows than this are not worth a search."""
 _NO_NUMBERS = np.empty(0, np.int64)

@@ -1,4 +1,4 @@
-"""Rows of columns in the order of their keys, and their encoding as state."""
+"""Rows of columns by key, and their encoding as state."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 def taken(batch: pa.RecordBatch, rows: Numbers) -> pa.RecordBatch:
-    """The rows of these numbers, of columns of all types."""
+    """The rows with these indexes, for columns of all types."""
     try:
         return batch.take(pa.array(rows))
-    except pa.ArrowNotImplementedError:  # of views and runs
+    except pa.ArrowNotImplementedError:  # PyArrow cannot take from views and runs
         found: pa.RecordBatch = take_rows(batch, pa.array(rows))
         return found
 
@@ -32,22 +32,22 @@ def chosen(batch: pa.RecordBatch, which: NDArray[np.bool_]) -> pa.RecordBatch:
 
 
 def in_order(batch: pa.RecordBatch, keys: Numbers) -> tuple[pa.RecordBatch, Numbers]:
-    """The rows in the order of these numbers of their keys, and those; those of a key as before."""
+    """The rows sorted by these key numbers, and the numbers; rows of a key keep their order."""
     order = np.argsort(keys, kind="stable")
     return taken(batch, order), keys[order]
 
 
 def runs(keys: Numbers) -> Iterator[tuple[int, int]]:
-    """Where the rows of each key begin and end, if those of one key are behind each other."""
+    """The begin and end of each key's rows, if rows of one key are adjacent."""
     return pairwise(_bounds(keys).tolist())
 
 
 def encoded_runs(
     batch: pa.RecordBatch, order: Numbers, keys: Numbers
 ) -> Iterator[tuple[int, int, int, bytes]]:
-    """Of each key its number, where its rows begin and end, and these, in a stream of Arrow IPC.
+    """For each key its number, the begin and end of its rows, and these in a stream of Arrow IPC.
 
-    The rows come in an order in which those of one key are behind each other; `keys` are theirs.
+    The rows must be in an order in which rows of one key are adjacent; `keys` are their keys.
     """
     bounds = _bounds(keys)
     for at in range(0, len(bounds) - 1, _AT_ONCE):
@@ -59,20 +59,20 @@ def encoded_runs(
 
 
 def decoded(parts: Iterable[bytes]) -> pa.RecordBatch:
-    """One batch of the rows in these, of which there is one at least."""
+    """One batch of the rows in these parts, of which there is at least one."""
     return joined(list(decoded_parts(parts)))
 
 
 def decoded_parts(parts: Iterable[bytes]) -> Iterator[pa.RecordBatch]:
-    """The rows in these, each part with a schema of its own."""
+    """The rows in these parts, each with a schema of its own."""
     for part in parts:
         yield from pa.ipc.open_stream(part).read_all().to_batches()
 
 
 def _bounds(keys: Numbers) -> Numbers:
-    """Where runs of equal keys begin, and where the last of them ends."""
+    """The begins of runs of equal keys, and the end of the last run."""
     return np.flatnonzero(np.diff(keys, prepend=~keys[:1], append=~keys[-1:]))
 
 
 _AT_ONCE = 1024
-"""Keys whose rows are encoded together, without the GIL."""
+"""The number of keys whose rows are encoded together, without the GIL."""

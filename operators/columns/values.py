@@ -1,4 +1,4 @@
-"""Values that were found for rows, as a column of theirs."""
+"""Looked-up values as a column of their rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from operators.columns.rows import chosen
 
 
 class ValueColumn:
-    """Puts values into a column "value", of a given type or that of the first value."""
+    """Adds values as a column "value", of a given type or that of the first value."""
 
     def __init__(self, is_left: bool, value_type: pa.DataType | None) -> None:
         self._is_left = is_left
@@ -22,9 +22,9 @@ class ValueColumn:
         self._is_told = value_type is not None
 
     def beside(self, batch: pa.RecordBatch, values: list[Any], rows: Numbers) -> pa.RecordBatch:
-        """The rows with the values that have these numbers.
+        """The rows with the values at these indexes.
 
-        Rows whose value is None are left out, or have null.
+        Rows without a value are left out, or have null.
         """
         if not self._is_left and None in values:
             is_found = np.array([value is not None for value in values])[rows]
@@ -56,7 +56,7 @@ class ValueColumn:
 
 
 def _is_same(found: Any, value: Any) -> bool:
-    """Whether the value read back is the same: PyArrow cuts off what a type cannot hold."""
+    """Whether the value read back is the same: PyArrow truncates what a type cannot hold."""
     if isinstance(value, pa.Scalar):
         value = value.as_py()
     if isinstance(value, np.ndarray | np.generic):
@@ -70,7 +70,7 @@ def _is_same(found: Any, value: Any) -> bool:
     if isinstance(value, list | tuple):
         is_as_long = isinstance(found, list) and len(found) == len(value)
         return is_as_long and all(map(_is_same, found, value))
-    return bool(found == value or (found != found and value != value))  # NaN is not itself
+    return bool(found == value or (found != found and value != value))  # NaN is not equal to itself
 
 
 _SUFFIX = "_right"

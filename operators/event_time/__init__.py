@@ -1,4 +1,4 @@
-"""Event time: where records have their time, and the watermarks that are made of it."""
+"""Event time: the places of times in records, and the watermarks from these times."""
 
 from operators.event_time.first_times import with_units_checked
 from operators.event_time.ingestion import WithIngestionTime

@@ -16,10 +16,10 @@ logger = logging.getLogger("oka")
 
 
 def warn_of_unit(method: str, task: str, time: Any, time_us: int, unit: Unit) -> None:
-    """Warn where a time is far from today in the given unit, and near it in another.
+    """Warn if a time is far from today in the given unit, and near it in another.
 
-    Numbers of units are a thousandfold apart, so what is today in one is near 1970 or far ahead in
-    the others.
+    Units differ by a factor of a thousand, so today in one unit is near 1970 or far ahead in the
+    others.
     """
     if isinstance(time, datetime) or time is None:
         return
@@ -36,10 +36,10 @@ def warn_of_unit(method: str, task: str, time: Any, time_us: int, unit: Unit) ->
 def with_units_checked(
     function: BatchFunction, times: Sequence[TimeSelector | None], context: TaskContext
 ) -> BatchFunction:
-    """The function of an operator, which warns of the first time of each input.
+    """An operator's function, with a warning about the first time of each input.
 
-    It checks only an item that was named for this operator: `with_event_time` checks its own, and a
-    function is called once for each record.
+    It checks only an item that was named for this operator. `with_event_time` checks its own, and a
+    function must be called once for each record.
     """
     unchecked = {
         side: each
@@ -54,7 +54,7 @@ def with_units_checked(
         selector = unchecked.get(getattr(batch, "input", 0)) if unchecked and len(batch) else None
         if selector is not None:
             del unchecked[getattr(batch, "input", 0)]
-            with suppress(Exception):  # which is told by who reads all times
+            with suppress(Exception):  # an operator that reads all times warns itself
                 _check(selector, batch, context.task_name)
         return process(batch)
 

@@ -1,4 +1,4 @@
-"""The unit that times of numbers count: times of today tell it."""
+"""The likely unit of numeric times, as times of today show it."""
 
 from datetime import datetime, timedelta, timezone
 
@@ -7,10 +7,10 @@ from operators.event_time.selector import MICROSECONDS, Unit
 
 
 def fitting_unit(time_us: int, unit: Unit, now_us: int | None = None) -> Unit | None:
-    """The unit that makes a number a time of the last twenty years; None if its own may be right.
+    """The unit in which a number is a time of the last twenty years; None if its own may be right.
 
-    A time from 2000 on and not in the future may be right; so may small numbers, which are near
-    1970 in every unit.
+    A time between 2000 and now may be right; so may small numbers, which are near 1970 in every
+    unit.
 
     >>> now = 1_795_600_000_000_000
     >>> fitting_unit(1_795_600_000_000, "us", now), fitting_unit(1_795_600_000, "us", now)
@@ -28,12 +28,12 @@ def fitting_unit(time_us: int, unit: Unit, now_us: int | None = None) -> Unit | 
 
 
 def as_unit(time_us: int, unit: Unit, other: Unit) -> int:
-    """The microseconds of a number that would be so many if it counted the other unit."""
+    """The microseconds of a number, read in the other unit."""
     return time_us * _NANOSECONDS[other] // _NANOSECONDS[unit]
 
 
 def told(time_us: int) -> str:
-    """The time as a person reads it."""
+    """The time as a text."""
     try:
         return (_EPOCH + timedelta(microseconds=time_us)).isoformat(" ", "seconds")
     except OverflowError:

@@ -1,21 +1,21 @@
-"""The highest time of a stream, which one wrong record must not carry off."""
+"""The highest time of a stream, robust against single wrong records."""
 
 import time
 from collections.abc import Callable, Sequence
 
 
 def wall_clock_us() -> int:
-    """The time of day, in microseconds since 1970."""
+    """The wall clock, in microseconds since 1970."""
     return time.time_ns() // 1000
 
 
 class HighestTime:
-    """The highest of the times so far, in microseconds, as far as they are believed.
+    """The highest of the believed times so far, in microseconds.
 
-    It never falls. It rises by at most `max_jump_us` at once, unless three records in a row are
-    farther ahead than that: then to the least of the three. What is farther ahead of the wall clock
-    is never believed. It begins with the least of the first two, at least, that it sees: one record
-    alone may be the wrong one. Near 1970, where none can be far behind, it begins with the first.
+    It never falls. It rises by at most `max_jump_us` at once. If three records in a row are farther
+    ahead, it rises to the least of the three. Times farther than that ahead of the wall clock are
+    never believed. It begins with the least of at least two records: one record alone may be wrong.
+    Near 1970, where no time can be far behind, it begins with the first record.
 
     >>> highest = HighestTime(1000, wall_us=lambda: 10_000)
     >>> for times in ([7000], [100, 200], [90_000, 5000, 300], [5000, 5001, 5002, 5003]):
@@ -31,26 +31,26 @@ class HighestTime:
         self.value: int | None = None
         """None before it has begun."""
         self.disbelieved = 0
-        """How many times were too far ahead, and nobody else was there."""
+        """The number of times that were too far ahead of all others."""
         self._max_jump = _FOREVER if max_jump_us is None else max_jump_us
         self._wall_us = wall_us
         self._possible = wall_us() + self._max_jump
-        """Up to where times can be true, when the wall clock was last looked at."""
+        """The highest possible time, as of the last look at the wall clock."""
         self._limit = _FOREVER if max_jump_us is None else -_FOREVER
-        """Up to where they are believed at once."""
+        """The highest time that is believed at once."""
         self._ahead: list[int] = []
-        """Those in a row that are farther ahead; before it has begun, the first one alone."""
+        """Successive times that are farther ahead; before the beginning, the first time alone."""
 
     def go_on_from(self, time_us: int) -> None:
-        """Begin with this time, to which another has come before."""
+        """Begin with this time, after another one."""
         self._rise(time_us)
 
     def believes(self, time_us: int) -> bool:
-        """Whether none that is as high as this is too far ahead."""
+        """Whether a time as high as this is not too far ahead."""
         return time_us <= self._limit
 
     def see(self, times: Sequence[int]) -> None:
-        """Take in the times of some records, in their order; there is one at least."""
+        """Add the times of some records, at least one, in their order."""
         top = max(times)
         if top > self._limit:
             self._see_each(times, top)
@@ -86,7 +86,7 @@ class HighestTime:
                     self._believe()
 
     def _believe(self) -> None:
-        """Rise to the least of those ahead, and on to those that are near it."""
+        """Rise to the least of the times ahead, and on to those near it."""
         ahead, self._ahead = sorted(self._ahead), []
         self._rise(ahead[0])
         for each in ahead[1:]:
@@ -106,5 +106,5 @@ class HighestTime:
 
 
 _AGREE = 3
-"""How many in a row are believed, however far ahead."""
+"""The number of successive times that are believed, however far ahead."""
 _FOREVER = 1 << 200

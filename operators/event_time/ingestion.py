@@ -1,4 +1,4 @@
-"""`with_ingestion_time`: the time of a record is when it came."""
+"""`with_ingestion_time`: the time of a record is that of its arrival."""
 
 from dataclasses import dataclass
 from itertools import chain
@@ -19,18 +19,18 @@ from operators.event_time.watermarks import LEAST_GAP_NS
 class WithIngestionTime(BatchOperator, GivesTime):
     """Makes pairs of records and the time, as `Stream.with_ingestion_time` says.
 
-    No record comes with an earlier time than the one before it, so a watermark is a microsecond
-    behind the last, and goes on by itself where nothing comes.
+    No record has an earlier time than the one before it. So a watermark is a microsecond behind the
+    last time, and goes on by itself without records.
     """
 
     @property
     def given_time(self) -> TimeSelector:
-        """Times are behind the records."""
+        """Times stand behind the records."""
         return TimeSelector(1)
 
     @property
     def properties(self) -> Properties:
-        """It gives pairs, beside the source."""
+        """It gives pairs, in the tasks of the source."""
         hint = "add a column of times in .map_batches(...), then .with_event_time(...)"
         return Properties(
             makes_watermarks=True,
@@ -53,11 +53,11 @@ class _IngestionTime(BatchFunction):
         self._index = context.index
         now_ns = context.now_ns()
         self._ahead_us = wall_clock_us() - now_ns // 1000
-        """From the task's clock, which never goes back, to the time of day."""
+        """The offset from the task's clock, which never goes back, to the wall clock."""
         self._time_us = START_OF_TIME
         """The last time that was given."""
         self._next_ns = self.next_timer = now_ns
-        """Before this, no watermark is made."""
+        """The earliest time of the next watermark."""
 
     def process(self, batch: list[Any]) -> Any:
         if not batch:
@@ -69,7 +69,7 @@ class _IngestionTime(BatchFunction):
         return Paired(batch, time_us)
 
     def on_timer(self, now_ns: int) -> None:
-        """Tell that time goes on, though nothing comes."""
+        """Make a watermark although no record comes."""
         self._look(now_ns)
         self._make(now_ns)
 
@@ -78,7 +78,7 @@ class _IngestionTime(BatchFunction):
         return KeyedState.of((), own=(self._index, [self._time_us]))
 
     def restore(self, state: KeyedState) -> None:
-        """Go on from the highest time: another machine's clock may be behind."""
+        """Restore the highest time: another machine's clock may be behind."""
         self._time_us = max(chain.from_iterable(state.own), default=START_OF_TIME)
 
     def _look(self, now_ns: int) -> int:
@@ -92,4 +92,4 @@ class _IngestionTime(BatchFunction):
 
 
 _MOST_GAP_NS = 20_000_000
-"""Between two where nothing comes."""
+"""The interval of watermarks without records."""

@@ -1,4 +1,4 @@
-"""How an operator finds out where the records that it reads have their time."""
+"""The search of an operator for the time of the records that it reads."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -16,11 +16,10 @@ from operators.take import Take
 def time_of(
     inputs: Sequence[Input], method: str, time: Time = None, unit: Unit = "us"
 ) -> TimeSelector:
-    """Where records of these edges have their time: as given here, or as declared.
+    """The selector of the time of these edges' records: the given one, or the declared one.
 
-    What `with_event_time` said holds behind operators that leave records as they are; results of
-    windows have a time of their own. Raises `GraphError`, for the method that asks, where records
-    have neither.
+    A `with_event_time` holds behind operators that leave records unchanged; results of windows have
+    a time of their own. Raises `GraphError`, which names the method, if there is no time.
     """
     paired = any(isinstance(edge.source.operator, KeyRecords) for edge in inputs)
     if time is not None:
@@ -54,8 +53,8 @@ def time_of(
 def check_before_keys(inputs: Sequence[Input], method: str) -> None:
     """Raise `GraphError` if records were divided by key on their way to this method.
 
-    A task has some keys then, of several tasks. What it sees says nothing of the order in which
-    records came, and those of other keys would be late.
+    A task then has some keys of several tasks. It does not see the order in which records came, and
+    records of other keys would be late.
     """
     for declaration in _upstream(inputs):
         if any(isinstance(edge.partitioner, Hash) for edge in declaration.inputs):
@@ -67,17 +66,17 @@ def check_before_keys(inputs: Sequence[Input], method: str) -> None:
 
 
 def has_event_time(inputs: Sequence[Input]) -> bool:
-    """Whether times were given or named anywhere on the way to these edges."""
+    """Whether a time was declared anywhere on the way to these edges."""
     return any(isinstance(each.operator, GivesTime) for each in _upstream(inputs))
 
 
 def _origins(
     inputs: Sequence[Input],
 ) -> Iterator[tuple[Declaration, str | None, TimeSelector | None]]:
-    """Where the ways back end along which records stay as they are.
+    """The ends of the ways back along which records stay unchanged.
 
-    Each is what gives a time, with where that is, or a source; or, with its name, what makes other
-    records.
+    Each is a declaration of a time, with its selector; a source; or, with its name, an operator
+    that makes other records.
     """
     seen = set()
     ways: list[tuple[Input, str | None]] = [(edge, None) for edge in inputs]
@@ -103,14 +102,14 @@ def _origins(
 
 
 def _of_rows(selector: TimeSelector) -> TimeSelector | None:
-    """The same behind what makes rows of columns, or the other way: these have names in common."""
+    """The same selector across a conversion between rows and columns, whose names are the same."""
     if selector.column is not None:
         return replace(selector, item=selector.column)
     return selector if isinstance(selector.item, str) else None
 
 
 def _upstream(inputs: Sequence[Input]) -> Iterator[Declaration]:
-    """All that leads to these edges, each once."""
+    """All declarations that lead to these edges, each once."""
     seen = set()
     ways = list(inputs)
     while ways:

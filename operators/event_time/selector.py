@@ -1,4 +1,4 @@
-"""Where the time of a record is, and how it is read.
+"""The selector of a record's time.
 
 Times stay in the records, as numbers or datetimes; the engine's are integers, microseconds since
 1970 in UTC.
@@ -32,10 +32,10 @@ Time: TypeAlias = Item | Callable[[Any], Any] | None
 class TimeSelector:
     """Reads the time of a record: a number of `unit` since 1970, or a datetime.
 
-    Datetimes without a zone are in UTC. Numbers may be floats; what is finer than a microsecond is
-    rounded, of integers down. `paired` says that records come as pairs of a key and a record.
-    `column` is the name of the column that has it, where records have no such name; the time is
-    `before_us` microseconds before the value there.
+    Datetimes without a zone are in UTC. Numbers may be floats. Fractions of a microsecond are
+    rounded, of integers down. With `paired`, pairs of a key and a record come. `column` is the name
+    of the column with the time, if records have no such name; the time is `before_us` microseconds
+    before the value there.
 
     >>> TimeSelector("ts", "ms").microseconds({"ts": 1500})
     1500000
@@ -49,11 +49,11 @@ class TimeSelector:
     column: str | None = None
     before_us: int = 0
     said_by: str | None = field(default=None, compare=False)
-    """The method that was told where it is, if that is another than `with_event_time`."""
+    """The method that declared it, if that is not `with_event_time`."""
 
     @classmethod
     def of(cls, method: str, time: Any, unit: Any) -> "TimeSelector":
-        """The selector that a user gave to this method; raises `GraphError` if that is none."""
+        """The selector of a user's arguments to this method; `GraphError` for invalid ones."""
         if unit not in get_args(Unit):
             words = ", ".join(map(repr, get_args(Unit)))
             raise GraphError(f"{method}() got unit={unit!r:.80}, expected one of {words}")
@@ -64,7 +64,7 @@ class TimeSelector:
         return cls(time, unit)
 
     def __str__(self) -> str:
-        """For messages: where it is."""
+        """The place of the time, for messages."""
         if self.item is None:
             return "the record itself"
         if callable(self.item):
@@ -73,7 +73,7 @@ class TimeSelector:
 
     @property
     def meaning(self) -> dict[str, Any]:
-        """Where it is and what it counts, for `Properties.meaning`; all functions are one."""
+        """The place and the unit, for `Properties.meaning`; all functions have the same meaning."""
         return {"time": "a function" if callable(self.item) else self.item, "unit": self.unit}
 
     def microseconds(self, record: Any) -> int:
@@ -82,7 +82,7 @@ class TimeSelector:
 
     @cached_property
     def time(self) -> Callable[[Any], Any]:
-        """The function that gives the time as the record has it."""
+        """The function that reads the time in the record's own form."""
         item = self.item
         if item is None:
             return operator.itemgetter(1) if self.paired else _itself
@@ -90,7 +90,7 @@ class TimeSelector:
         return (lambda pair: find(pair[1])) if self.paired else find
 
     def all_microseconds(self, records: list[Any], failing: Failing | None = None) -> list[int]:
-        """The times of all these records; `failing` is told which one has none."""
+        """The times of all these records; `failing` gets a record without one."""
         at = iter(records)
         find = self.time
         try:
@@ -113,9 +113,9 @@ class TimeSelector:
             raise
 
     def in_columns(self, batch: "pa.RecordBatch") -> "tuple[pa.Array, TimeSelector]":
-        """The times of all rows as numbers, and what reads such a number.
+        """The times of all rows as numbers, and the function that reads such a number.
 
-        ValueError where there is none, or some rows have no time.
+        ValueError if there is no such column, or a row without a time.
         """
         import numpy as np
         import pyarrow as pa
@@ -127,7 +127,7 @@ class TimeSelector:
                 f"the time is column {item!r}, and there are {', '.join(batch.schema.names)}, "
                 "expected one column of that name or index"
             )
-        kind = column.type  # an object of its own with each look
+        kind = column.type  # each access makes a new object
         floats = pa.types.is_float32(kind) or pa.types.is_float64(kind)
         if floats:
             column = column.cast(pa.float64())
@@ -153,7 +153,7 @@ class TimeSelector:
         return numbers, _numbers_of(unit, self.before_us)
 
     def is_number(self, batch: "pa.RecordBatch") -> bool:
-        """Whether the times of the rows are numbers, whose unit nothing but this tells."""
+        """Whether the times of the rows are numbers, which depend on the unit."""
         import pyarrow as pa
 
         column = column_of(batch, self.item_of_columns)
@@ -161,13 +161,13 @@ class TimeSelector:
 
     @property
     def item_of_columns(self) -> int | str:
-        """The name or the index of the column that has it."""
+        """The name or the index of the column with the time."""
         item = self.item if self.column is None else self.column
         assert isinstance(item, int | str), "a function reads records"
         return item
 
     def highest(self, batches: "list[pa.RecordBatch]") -> int | None:
-        """The highest time in these batches; None where that takes a look at each of them."""
+        """The highest time in these batches; None if each batch needs a look of its own."""
         import pyarrow as pa
 
         try:
@@ -185,7 +185,7 @@ class TimeSelector:
         return None
 
     def in_microseconds(self, time: Any) -> int:
-        """A record's time, in microseconds. Raises ValueError for a value that is no time."""
+        """A record's time in microseconds. Raises ValueError for a value that is no time."""
         unit, kind, before = self.unit, type(time), self.before_us
         try:
             if isinstance(time, float):
@@ -207,7 +207,7 @@ class TimeSelector:
         )
 
     def like(self, time: Any) -> Callable[[int], Any]:
-        """The function that gives microseconds in the form of a time that a record has.
+        """The function that turns microseconds into the form of this record's time.
 
         >>> TimeSelector(unit="s").like(7)(10_000_000)
         10
@@ -225,17 +225,17 @@ class TimeSelector:
 
 
 class GivesTime(ABC):
-    """An operator behind which it is known where a record has its time."""
+    """An operator that declares the time of its records."""
 
     @property
     @abstractmethod
     def given_time(self) -> TimeSelector | None:
-        """Where that is; None if these records have none."""
+        """The selector; None if these records have no time."""
 
 
 @cache
 def _numbers_of(unit: Unit, before_us: int) -> TimeSelector:
-    """Records that are their times."""
+    """The selector of records that are times themselves."""
     return TimeSelector(unit=unit, before_us=before_us)
 
 
@@ -260,7 +260,7 @@ def _datetimes(zone: tzinfo | None) -> Callable[[int], datetime]:
 
 MICROSECONDS = {"s": 1_000_000, "ms": 1000, "us": 1}
 FARTHEST_US = 1 << 62
-"""How far from 1970 a time may be in Rust and in columns, 146,000 years: as `FARTHEST` of windows
+"""The limit of times in Rust and in columns, 146,000 years from 1970, like `FARTHEST` of windows
 (`rust/window/src/windows.rs`)."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MICROSECOND = timedelta(microseconds=1)

@@ -1,4 +1,4 @@
-"""`with_event_time`: makes watermarks of the times in records."""
+"""`with_event_time`: makes watermarks from the times in records."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ A_DAY = timedelta(days=1)
 
 @dataclass(frozen=True)
 class WithEventTime(BatchOperator, GivesTime):
-    """Passes records on, and makes watermarks of their times, as `Stream.with_event_time` says.
+    """Passes records on, and makes watermarks from their times, as `Stream.with_event_time` says.
 
     A watermark says that all records behind it are later: it is `out_of_orderness` and a
     microsecond behind the highest time so far. It looks at the last record and some before it, so a
@@ -38,12 +38,12 @@ class WithEventTime(BatchOperator, GivesTime):
 
     @property
     def given_time(self) -> TimeSelector:
-        """Where it reads it."""
+        """The selector of the time."""
         return self.selector
 
     @property
     def properties(self) -> Properties:
-        """Columns are taken where the time is one of them."""
+        """It takes columns if the time is a column."""
         named = self.selector.item is not None and not callable(self.selector.item)
         hint = None if named else "name the column of the times: .with_event_time({column!r})"
         return Properties(
@@ -56,7 +56,7 @@ class WithEventTime(BatchOperator, GivesTime):
         )
 
     def __post_init__(self) -> None:
-        """Raises GraphError for a duration that is none."""
+        """Raise GraphError for invalid durations."""
         check_duration("out_of_orderness", self.out_of_orderness, ZERO)
         if self.idle_after is not None:
             check_duration("idle_after", self.idle_after, timedelta(milliseconds=1))
@@ -71,7 +71,7 @@ class WithEventTime(BatchOperator, GivesTime):
 
 
 class _Watermarks(BatchFunction):
-    """Reads times as batches pass, and makes watermarks no more often than it must.
+    """Reads times as batches pass, and makes as few watermarks as it can.
 
     Each split that the source reads has a highest time of its own; the least of them counts.
     """
@@ -86,33 +86,33 @@ class _Watermarks(BatchFunction):
         self._splits = context.splits
         self._times = context.splits.follow()
         self._highest: dict[Split, HighestTime] = {}
-        """Of each split that has brought a record."""
+        """The highest time of each split that has brought a record."""
         self._floor: list[int] = []
-        """Where all splits go on at least; one, if any."""
+        """The restored time at which all splits go on at least, if any."""
         self._split = self._splits.current
-        """That of the last batch."""
+        """The split of the last batch."""
         self._here: HighestTime | None = None
-        """Its highest time, where it is known."""
+        """Its highest time, if known."""
         self._disbelieved = 0
-        """How many times of splits that have ended were not believed."""
+        """The number of times of ended splits that were not believed."""
         self._unseen: list[Any] = []
-        """Batches of columns whose times nobody has waited for; all of the split of the last."""
+        """Batches of columns whose times were not read yet; all are of the last batch's split."""
         self._told: int | None = None
-        """The highest time that a watermark was made of."""
+        """The highest time of which a watermark was made."""
         self._index = context.index
         self._name = context.task_name
         self._is_unit_checked = False
-        """Whether the first time was looked at."""
+        """Whether the first time was checked."""
         self._drift = context.drift
         self._failing = context.failing
         self._now_ns = context.now_ns
         self._next_ns = now_ns = context.now_ns()
-        """Before this, no watermark is made."""
+        """The earliest time of the next watermark."""
         self._idle_ns: int | None = None
         self._idleness: Idleness | None = None
         """Of the task."""
         self._silent: dict[Split, Idleness] = {}
-        """Of splits that have brought nothing when they were asked."""
+        """The idleness of splits without records."""
         if declared.idle_after is not None:
             self._idle_ns = nanoseconds(declared.idle_after)
             self._idleness = Idleness(self._idle_ns, now_ns)
@@ -136,7 +136,7 @@ class _Watermarks(BatchFunction):
             if is_due or self._is_asked() or len(self._unseen) == _TOGETHER:
                 self._see()
         if idleness is not None:
-            if idleness.is_idle:  # all downstream are told that it goes on
+            if idleness.is_idle:  # downstream learns that the stream goes on
                 self._make(now_ns)
             idleness.on_records(now_ns)
             self._silent.pop(self._split, None)
@@ -148,13 +148,13 @@ class _Watermarks(BatchFunction):
         return batch
 
     def on_timer(self, now_ns: int) -> None:
-        """Make the watermark that was held back, or tell that the stream is idle."""
+        """Make the watermark that was held back, or report that the stream is idle."""
         self._see()
         if self._has_news():
             self._make(now_ns)
         elif self._idleness is not None:
             if self._drift is not None and self._drift.has_held():
-                self._idleness.on_records(now_ns)  # that was no wait for the source
+                self._idleness.on_records(now_ns)  # the task did not wait for the source
             elif self._idleness.has_come(now_ns):
                 self.watermark = Watermark(None)
                 for split in self._splits.open:
@@ -164,12 +164,12 @@ class _Watermarks(BatchFunction):
         self._set_timer()
 
     def on_end(self) -> tuple[()]:
-        """Nothing, but it refuses columns without times, however late they come."""
+        """The end gives nothing, but refuses columns without times, however late they come."""
         self._see()
         return ()
 
     def snapshot(self) -> KeyedState | None:
-        """The highest time of each split, with its share; of the only one, with the task."""
+        """The highest time of each split, by its share; of a single split, by the task."""
         self._see()
         own: dict[int, list[Any]] = {}
         for split in self._splits.open:
@@ -182,7 +182,7 @@ class _Watermarks(BatchFunction):
         return KeyedState.of_shares(own) if own else None
 
     def restore(self, state: KeyedState) -> None:
-        """Go on in each split where it was; in the only one, at the least of several times."""
+        """Restore the time of each split; a single split gets the least of several times."""
         kept = list(chain.from_iterable(state.own))
         self._floor = sorted(each for each in kept if isinstance(each, int))[:1]
         if self._floor:
@@ -195,12 +195,12 @@ class _Watermarks(BatchFunction):
             self._times.tell(self._split, highest)
 
     def metrics(self) -> dict[str, Any]:
-        """How many times were not believed."""
+        """The number of times that were not believed."""
         known = list(self._highest.values())
         return {"disbelieved_times": self._disbelieved + sum(each.disbelieved for each in known)}
 
     def _on_nothing(self, now_ns: int) -> None:
-        """Nothing came of a split; it may have ended."""
+        """Handle a split without records; it may have ended."""
         if self._split not in self._splits.open and self._split in self._highest:
             self._disbelieved += self._highest.pop(self._split).disbelieved
             self._here = None
@@ -211,7 +211,7 @@ class _Watermarks(BatchFunction):
         self._set_timer()
 
     def _is_asked(self) -> bool:
-        """Whether others wait for the time of each batch, or it says which split comes next."""
+        """Whether each batch's time is needed at once, by others or to choose the next split."""
         return (
             self._drift is not None
             or (self._idleness is not None and self._idleness.is_idle)
@@ -219,7 +219,7 @@ class _Watermarks(BatchFunction):
         )
 
     def _see(self) -> None:
-        """Look at the times of what has passed; those of several batches of columns at once."""
+        """Read the times of passed batches; those of several batches of columns at once."""
         unseen, self._unseen = self._unseen, []
         if len(unseen) > 1:
             top = self._selector.highest(unseen)
@@ -230,7 +230,7 @@ class _Watermarks(BatchFunction):
             self._see_times(self._times_of(batch))
 
     def _see_times(self, times: Sequence[int]) -> None:
-        """Take in times of the split of the last batch."""
+        """Add times of the last batch's split."""
         highest = self._of_split()
         highest.see(times)
         if highest.value is not None:
@@ -247,9 +247,9 @@ class _Watermarks(BatchFunction):
         return self._here
 
     def _times_of(self, batch: Any) -> Sequence[int]:
-        """Some times of a batch, that of the last record among them; of columns, the highest.
+        """Some times of a batch, including the last record's; of columns, the highest.
 
-        Where that is not believed, some of them, too.
+        If that is not believed, it gives some others, too.
         """
         if type(batch) is list:
             sample = _sample(batch)
@@ -263,7 +263,7 @@ class _Watermarks(BatchFunction):
             first = column[0].as_py() if is_number else None
             self._check_unit(first, 0 if first is None else selector.in_microseconds(first))
         numbers = column.to_numpy()
-        top = selector.in_microseconds(numbers.max())  # a third of what PyArrow's takes
+        top = selector.in_microseconds(numbers.max())  # takes a third of PyArrow's time
         if self._of_split().believes(top):
             return [top]
         return selector.all_microseconds(_sample(numbers).tolist())
@@ -273,7 +273,7 @@ class _Watermarks(BatchFunction):
         warn_of_unit("with_event_time", self._name, time, time_us, self._selector.unit)
 
     def _has_news(self) -> bool:
-        """Whether event time is further than was told: it never falls."""
+        """Whether event time has risen since the last watermark; it never falls."""
         least = self._times.least()
         return least is not None and (self._told is None or least > self._told)
 
@@ -284,13 +284,13 @@ class _Watermarks(BatchFunction):
         self._next_ns = now_ns + LEAST_GAP_NS
 
     def _watermark_us(self) -> int:
-        """What the time that was told, or is to be, says of the records that follow."""
+        """The watermark of the highest time."""
         least = self._times.least() if self._has_news() else self._told
         watermark_us = START_OF_TIME if least is None else least - self._behind_us
         return min(max(START_OF_TIME, watermark_us), END_OF_TIME - 1)
 
     def _set_timer(self) -> None:
-        """For what is held back, and for the end of a wait."""
+        """Set the timer for a watermark that is held back, and for the end of a wait."""
         due_ns = None if self._idleness is None else self._idleness.due_ns
         is_held = bool(self._unseen) or self._has_news()
         if is_held and (due_ns is None or self._next_ns < due_ns):
@@ -299,16 +299,16 @@ class _Watermarks(BatchFunction):
 
 
 def _sample(batch: Any) -> Any:
-    """Some elements of a list or an array, in order, with the last of them."""
+    """Some elements of a list or an array, in order, including the last."""
     step = min(1 + len(batch) // _SAMPLES, _EVERY)
     return batch[(len(batch) - 1) % step :: step] if step > 1 else batch
 
 
 _SAMPLES = 16
-"""Of so many records of a batch, the time is read: it takes some microseconds."""
+"""The number of records of a batch whose time is read, in some microseconds."""
 _EVERY = 64
-"""And of one in so many at least."""
+"""At least one record in this number is read."""
 _TOGETHER = 16
-"""Batches of columns are looked at together, while they are still in a cache of the processor."""
+"""The number of batches of columns that are read together, while they are still in a cache."""
 LEAST_GAP_NS = 2_000_000
-"""Between two watermarks: each goes over every channel, and ends a batch there."""
+"""Seconds between two watermarks: each crosses every channel, and ends a batch there."""
