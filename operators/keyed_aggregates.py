@@ -1,4 +1,4 @@
-"""What is computed of the records of each key in Rust: methods of keyed streams."""
+"""Aggregations of the records of each key, in Rust: methods of keyed streams."""
 
 from typing import Any, Generic, TypeVar
 
@@ -38,7 +38,7 @@ class KeyedAggregates(Generic[K]):
         self._paired = paired
 
     def count(self, *, emit: Emit = "updates", on_error: OnError = "fail") -> Stream[tuple[K, int]]:
-        """How many records each key has had."""
+        """The number of each key's records."""
         return self._aggregate("count", Count(), emit, on_error)
 
     def sum(
@@ -50,8 +50,8 @@ class KeyedAggregates(Generic[K]):
     ) -> Stream[tuple[K, Any]]:
         """The sum of an item of the records, or of the records themselves; integers exactly.
 
-        Decimals, Fractions, complex numbers and timedeltas add up as in Python; of NumPy's numbers
-        it is the sum of Python's.
+        Decimals, Fractions, complex numbers and timedeltas add up as in Python. NumPy's numbers add
+        up as Python's do.
         """
         return self._aggregate("sum", Sum(_checked("sum", item)), emit, on_error)
 
@@ -62,10 +62,10 @@ class KeyedAggregates(Generic[K]):
         emit: Emit = "updates",
         on_error: OnError = "fail",
     ) -> Stream[tuple[K, Any]]:
-        """The least of an item of the records, or of the records themselves: of what has an order.
+        """The least of an item of the records, or of the records themselves, by their order.
 
-        Which of NaN and a number it is depends on the order in which they come: neither is less
-        than the other, so that NaN stays where it comes first, and is passed over elsewhere.
+        NaN is neither less nor greater than a number. So the first of the two stays: a NaN that
+        comes first remains, a later NaN is ignored.
         """
         return self._aggregate("min", Min(_checked("min", item)), emit, on_error)
 
@@ -100,7 +100,7 @@ class KeyedAggregates(Generic[K]):
         emit: Emit = "updates",
         on_error: OnError = "fail",
     ) -> Stream[tuple[K, Any]]:
-        """The first that each key had of an item of the records, or of the records themselves."""
+        """Each key's first item of a record, or first record."""
         return self._aggregate("first", First(_checked("first", item)), emit, on_error)
 
     def last(
@@ -110,7 +110,7 @@ class KeyedAggregates(Generic[K]):
         emit: Emit = "updates",
         on_error: OnError = "fail",
     ) -> Stream[tuple[K, Any]]:
-        """The last that each key had of an item of the records, or of the records themselves.
+        """Each key's last item of a record, or last record.
 
         >>> import engine.testing
         >>> from operators import source
@@ -129,7 +129,7 @@ class KeyedAggregates(Generic[K]):
         emit: Emit = "updates",
         on_error: OnError = "fail",
     ) -> Stream[tuple[K, int]]:
-        """How many different values each key had, exactly: each is kept while the job runs.
+        """The exact number of different values of each key; each value is kept while the job runs.
 
         >>> import engine.testing
         >>> from operators import source
@@ -151,9 +151,9 @@ class KeyedAggregates(Generic[K]):
         emit: Emit = "updates",
         on_error: OnError = "fail",
     ) -> Stream[tuple[K, list[tuple[Any, int]]]]:
-        """The values that each key had most often, with how often; see `WindowedStream.top`.
+        """The most frequent values of each key, with their counts; see `WindowedStream.top`.
 
-        Each value is counted for as long as the job runs.
+        Each value has a count as long as the job runs.
 
         >>> import engine.testing
         >>> from operators import source

@@ -1,4 +1,4 @@
-"""Keyed streams: what can be done where all records of one key are in one task."""
+"""Keyed streams: operations that need all records of one key in one task."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -53,14 +53,14 @@ class KeyedStream(KeyedAggregates[K], Generic[K, T]):
     value). With `emit="updates"` they emit, once per batch of input, every key that the batch had,
     with its latest value; with `emit="final"` each key once, with its value when the input has
     ended: by itself, or by `JobHandle.stop`. With `on_error`, as in `map`, a record without such an
-    item, or whose value is of no use, such as None in a sum, changes nothing; of columns it is for
-    nothing, as nulls are left out there.
+    item, or with an unusable value, such as None in a sum, changes nothing. For columns `on_error`
+    has no effect, since nulls are left out there.
 
     On a stream of columns a result is a `pyarrow.RecordBatch`: the columns of the key, which keep
     their names and have a dictionary if they are strings or binary (batches share it), and one of
     the values, named "count", "sum" and so on, with "_right" behind it where the key has a column
-    of that name. Null values are left out there, and a sum must fit into 64 bits. Values with a
-    dictionary, or in runs, are what they stand for, and so are their results.
+    of that name. Null values are left out there, and a sum must fit into 64 bits. Dictionary- or
+    run-encoded values count as the values that they encode.
     """
 
     def __repr__(self) -> str:
@@ -95,12 +95,12 @@ class KeyedStream(KeyedAggregates[K], Generic[K, T]):
     ) -> Stream[Any]:
         """Combine the rows of each key, in a stream of columns, by a function of many rows.
 
-        It is given rows of any keys and returns what is left of them, in the same columns: of each
-        key those it has returned before, and new ones behind them. So for each key it must come to
-        the same however its rows are divided. With `emit="updates"` it is called with each batch,
-        and what is left of the batch's keys goes on; with `emit="final"` what is left of all keys
-        at the end, all rows of a key in one batch and as the function has ordered them. Rows that
-        are left are kept while the job runs.
+        It gets rows of any keys and returns the remaining ones, in the same columns. For each key
+        it gets the rows that it has returned before, and new rows behind them. So its result for a
+        key must not depend on how the key's rows are divided. With `emit="updates"` it is called
+        with each batch, and the remaining rows of the batch's keys go on. With `emit="final"` the
+        remaining rows of all keys go on at the end, all rows of a key in one batch and in the
+        function's order. Remaining rows are kept while the job runs.
 
             >>> import engine.testing
             >>> import pyarrow as pa
@@ -129,8 +129,8 @@ class KeyedStream(KeyedAggregates[K], Generic[K, T]):
         """Call a function with state and timers for the records of each key: `ProcessFunction`.
 
         Where `key_by` got a function, it gets the records as they were. With `on_error`, as in
-        `reduce`, what a function has changed before it failed stays changed; of a timer that fails,
-        the record is the key, the timer's name and its time.
+        `reduce`, changes that a function made before it failed stay. If a timer fails, the record
+        is the key, the timer's name and its time.
         """
         check_on_error("process", on_error)
         if isinstance(function, BroadcastProcessFunction):
@@ -149,7 +149,7 @@ class KeyedStream(KeyedAggregates[K], Generic[K, T]):
         *,
         on_error: OnError = "fail",
     ) -> Stream[Any]:
-        """As `process`, with a stream beside whose records every task gets, such as rules.
+        """As `process`, with a second stream whose records every task gets, such as rules.
 
         See `BroadcastProcessFunction`: `.process_with(rules.broadcast(), F())`. With `on_error`, a
         record of either stream may be one that fails.
@@ -204,12 +204,12 @@ class KeyedStream(KeyedAggregates[K], Generic[K, T]):
         come to the last time that a partner can have. One that is at the watermark or behind it is
         late: it is left out, counted, and goes to `.side("late")` as it came.
 
-        A watermark goes on so much earlier that none of the times in a pair is behind it.
+        Watermarks behind the join are so much earlier that no time in a pair is behind them.
 
         Of two streams of columns, results are columns: those of the left, and those of the right,
         with "_right" behind names that the left has too. A row without a partner has null in those
-        of the other stream. Which these are is told by `.to_columns(schema)` in front of `key_by`,
-        or else by the first batch that any task sends, also one without a row. Until then a row
+        of the other stream. The columns of a stream are known from `.to_columns(schema)` in front
+        of `key_by`, or else from the first batch of any task, even an empty one. Until then a row
         without a partner waits, and so does the watermark. If neither comes in the whole run, rows
         of the right without a partner fail the job, since their names depend on the left's; rows of
         the left come alone.
@@ -235,8 +235,8 @@ class KeyedStream(KeyedAggregates[K], Generic[K, T]):
         When a window is complete, each record of a key makes a pair with each of the right of that
         key and window, or what a function makes of the two: in sliding windows once for each that
         they are in together. With `how="left"`, `"right"` or `"full"`, records of that side, or of
-        both, that have no partner in a window are in pairs with None. In session windows, records
-        of both streams are those that pauses part.
+        both, that have no partner in a window are in pairs with None. Session windows are separated
+        by pauses of both streams together.
 
             >>> import engine.testing
             >>> from operators import Tumbling, source
@@ -251,8 +251,8 @@ class KeyedStream(KeyedAggregates[K], Generic[K, T]):
             [(('ann', 1), ('hat', 'ann', 5))]
 
         Times, late records and columns are as in `interval_join`. A record is late when its last
-        window is complete. Behind session windows, the times of records are behind the watermark
-        that completed them.
+        window is complete. The times of results of session windows are behind the watermark that
+        completed them.
         """
         check_assigner("window_join", assigner, get_args(Windows))
         check_length("window_join", assigner)
@@ -273,8 +273,8 @@ class KeyedStream(KeyedAggregates[K], Generic[K, T]):
         """Join records with the version of a table that was there at their time.
 
         Each record of `table` is a version: it holds from its time on, until the next of its key. A
-        record makes a pair with the one that holds at its time, or what a function makes of the
-        two. With `how="left"`, one that there is no version for comes with None.
+        record makes a pair with the version that holds at its time, or what a function makes of the
+        two. With `how="left"`, a record without a version comes with None.
 
             >>> import engine.testing
             >>> from operators import source
@@ -291,8 +291,8 @@ class KeyedStream(KeyedAggregates[K], Generic[K, T]):
 
         A record waits until the watermark, which is that of both streams, has come to its time. One
         that is at the watermark or behind it is late, as in `interval_join`. Versions are never
-        late: one that is behind the watermark holds for what comes from then on, if none is newer.
-        Of each key, the newest version is kept for as long as the job runs.
+        late: a version behind the watermark holds for records that come from then on, if none is
+        newer. Of each key, the newest version is kept for as long as the job runs.
         """
         name, times, ways = "temporal_join", (time, table_time), ("inner", "left")
         joining = self._joining(name, table, function, how, times, unit, ways)
@@ -310,8 +310,8 @@ class KeyedStream(KeyedAggregates[K], Generic[K, T]):
         """Divide the records of each key by time: `.window(Tumbling(timedelta(minutes=1)))`.
 
         The time of a record is what `with_event_time` said, or what `time` says here: an item, or a
-        function of the record; numbers of it count `unit`. Watermarks come of `with_event_time`, or
-        from a source of one's own; where there are none, results come at the end.
+        function of the record; numbers of it count `unit`. Watermarks come from `with_event_time`,
+        or from your own source; without any, results come at the end.
 
         With `emit="final"`, a window gives its result when it is complete: when the watermark says
         that all that follow are at its end or later. With `allowed_lateness` it is kept for that
@@ -342,8 +342,8 @@ class KeyedStream(KeyedAggregates[K], Generic[K, T]):
     ) -> Stream[Any]:
         """As `Stream.map_batches`, in the task that has all records of the batch's keys.
 
-        State of the function's own, such as a dict by key, is per task: make it in a callable
-        object's `__call__` or a closure that is unpickled in each task.
+        The function's own state, such as a dict by key, is per task: make it in a callable object's
+        `__call__` or a closure that is unpickled in each task.
         """
         operator = MapBatches(function, max_records, self._paired)
         return then(self._inputs, operator, "map_batches")
@@ -353,8 +353,8 @@ class KeyedStream(KeyedAggregates[K], Generic[K, T]):
     ) -> Stream[Any]:
         """As `Stream.then`, in the task that has all records of the batch's keys.
 
-        Where `key_by` got a function, what arrives are pairs of a key and a record. `side` is the
-        second stream of an operator with `two_inputs`, too: by key, so that equal keys meet.
+        If `key_by` got a function, pairs of a key and a record arrive. For an operator with
+        `two_inputs`, `side` is the second stream: also keyed, so that equal keys meet.
         """
         return own(self._inputs, operator, side)
 

@@ -1,4 +1,4 @@
-"""Where the key of a record is, and the operators that look for it before records are divided."""
+"""The place of a record's key, and the operators that look for it before records are divided."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,15 +15,15 @@ from engine.rescued import rescued
 from operators.elementwise import check_function
 
 Item: TypeAlias = int | str
-"""Where in a record a value is: the index of a tuple's or list's item, a key of a dict, or the name
-of a field, of a dataclass, a named tuple or another object."""
+"""The place of a value in a record: the index of a tuple's or list's item, a key of a dict, or the
+name of a field of a dataclass, a named tuple or another object."""
 
 Key: TypeAlias = Item | tuple[Item, ...] | None
 """An item, several that make a tuple, or None: the record itself."""
 
 
 def key_meaning(key: Key, paired: bool) -> Any:
-    """Where the key of a record is, for `Properties.meaning`: of all functions the same is said.
+    """The place of the key, for `Properties.meaning`; all functions have the same meaning.
 
     >>> key_meaning(("user", 0), paired=False), key_meaning(None, paired=False)
     (['user', 0], 'the record')
@@ -39,7 +39,7 @@ def key_meaning(key: Key, paired: bool) -> Any:
 
 @dataclass(frozen=True)
 class KeyRecords(BatchOperator):
-    """Puts each record behind its key: record -> (key, record), for keys that a function finds.
+    """Puts each record behind its key, record -> (key, record), for keys from a function.
 
     The key then travels with its record, so that the function runs once, before the network.
     """
@@ -49,7 +49,7 @@ class KeyRecords(BatchOperator):
 
     @property
     def properties(self) -> Properties:
-        """What becomes of records that fail, and the way where records are columns."""
+        """The treatment of records that fail, and the hint where records are columns."""
         hint = "name the column that is the key: .key_by({column!r})"
         return Properties(on_error=self.on_error, columns_hint=hint)
 
@@ -77,9 +77,9 @@ class KeyRecords(BatchOperator):
 
 @dataclass(frozen=True)
 class HaveKeys(BatchOperator):
-    """Lets those records through that have such a key, and rescues the others.
+    """Passes records with such a key, and rescues the others.
 
-    What it lets through, no gate refuses for its key.
+    No gate refuses the key of a record that it passes.
     """
 
     key: Key
@@ -87,7 +87,7 @@ class HaveKeys(BatchOperator):
 
     @property
     def properties(self) -> Properties:
-        """What becomes of records that fail, and the way where records are columns."""
+        """The treatment of records that fail, and the hint where records are columns."""
         hint = "leave on_error out: every row has a {column!r}"
         return Properties(on_error=self.on_error, columns_hint=hint)
 
@@ -117,7 +117,7 @@ def key_finder(key: Key) -> Callable[[Any], Any]:
 
 
 def check_key(keys: Sequence[object]) -> Key | Callable[[Any], Any]:
-    """What the arguments of `key_by` say; raises `GraphError` if that is nothing."""
+    """The key from the arguments of `key_by`; raises `GraphError` if they are invalid."""
     if len(keys) > 1:
         for key in keys:
             if not isinstance(key, int | str):
@@ -155,7 +155,7 @@ def check_item(method: str, item: object) -> None:
 
 
 def found_again(key: Any, values: dict[Any, Any]) -> tuple[Any, Any]:
-    """A key that was not found, as a dict finds it; its value, or `NONE`."""
+    """A key, after a look-up in vain, in the form that a dict finds; its value, or `NONE`."""
     for form in KEY_FORMS:
         key = form(key)
         try:
@@ -166,7 +166,7 @@ def found_again(key: Any, values: dict[Any, Any]) -> tuple[Any, Any]:
 
 
 def unhashable(key: object) -> TypeError:
-    """The exception for a key that cannot be one."""
+    """The exception for a value that cannot be a key."""
     return TypeError(
         f"the key {key!r:.80} is a {type(key).__name__}, which is not hashable\n\n"
         "hint: make it a tuple, or another that is, by a function: key_by(lambda record: ...)"
@@ -178,11 +178,11 @@ def _refused(key: object) -> Any:
 
 
 KEY_FORMS: tuple[Callable[[Any], Any], ...] = (dict_key, comparable_key, _refused)
-"""What makes a key one that can be found; the next is asked where comparing that fails."""
+"""Forms of a key in which a dict may find it; the next is tried if comparing one fails."""
 
 
 def _checked(key: Any) -> Any:
-    """The key, if it can be one."""
+    """The key, if it is hashable."""
     try:
         partition([key], 1)
     except KeyExtractError as error:
@@ -199,6 +199,6 @@ def _described(value: object) -> str:
 
 
 NONE: Any = object()
-"""Stands for no value: None is one."""
+"""Stands for a missing value, since None is a value."""
 
 _EXPECTED = "an index >= 0, a field name or a function"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Lookup(ABC):
-    """Where values are found by keys; of one's own, such as a database's.
+    """A look-up of values by key, such as in a database; write your own.
 
     It is pickled, and each task opens its own.
 
@@ -45,17 +45,17 @@ class Lookup(ABC):
 
     @abstractmethod
     def find(self, keys: list[Any], /) -> Mapping[Any, Any]:
-        """The values by key, without keys that have none; keys are distinct, of one batch."""
+        """The values by key, without keys that have none; `keys` are a batch's distinct keys."""
 
     def close(self) -> None:  # noqa: B027 - as above
-        """Let go of what `open` has made; called last."""
+        """Release the resources of `open`; called last."""
 
 
 @dataclass(frozen=True)
 class Cache:
-    """The values that a task keeps: of as many keys, the last used ones, for `ttl` at most.
+    """The values that a task keeps: those of the `size` last used keys, each for `ttl` at most.
 
-    A missing value is kept, too. Without `ttl`, a value stays until newer ones push it out.
+    It keeps missing values, too. Without `ttl`, a value stays until newer ones replace it.
     """
 
     size: int
@@ -116,7 +116,7 @@ class LookupJoin(BatchOperator):
 
 
 class _LookupJoin(BatchFunction):
-    """Looks up what the cache has not, of each batch all at once."""
+    """Looks up the keys that the cache does not have, all keys of a batch at once."""
 
     def __init__(self, operator: LookupJoin, context: TaskContext) -> None:
         self._operator = operator
@@ -151,12 +151,12 @@ class _LookupJoin(BatchFunction):
             raise
 
     def close(self) -> None:
-        """Close what was opened."""
+        """Close the lookup."""
         if isinstance(self._lookup, Lookup):
             self._lookup.close()
 
     def _beside(self, batch: "pa.RecordBatch") -> "pa.RecordBatch":
-        """The rows with a column of their values. What fails is told with the key."""
+        """The rows with a column of their values. An error names the key."""
         operator = self._operator
         if operator.function is not None:
             raise refusal("lookup_join", batch, "leave its function out, and values are a column")
@@ -188,7 +188,7 @@ class _LookupJoin(BatchFunction):
         return keys
 
     def _found(self, keys: list[Any], batch: list[Any]) -> dict[Any, Any]:
-        """The values of all these keys."""
+        """The values of these keys."""
         try:
             found = dict.fromkeys(keys)
         except TypeError:
@@ -230,13 +230,13 @@ class _LookupJoin(BatchFunction):
 
 
 class _Kept:
-    """The cache of one task: values by keys, the one that was used last at the end."""
+    """The cache of one task: values by key, with the last used one at the end."""
 
     def __init__(self, cache: Cache) -> None:
         self._size = cache.size
         self._ttl_ns = None if cache.ttl is None else nanoseconds(cache.ttl)
         self._values: dict[Any, tuple[Any, int]] = {}
-        """With when each was looked up."""
+        """The values, each with the time of its look-up."""
 
     def get(self, key: Any, now_ns: int) -> Any:
         """The value, or `NONE`."""
@@ -247,7 +247,7 @@ class _Kept:
         return entry[0]
 
     def put(self, found: Mapping[Any, Any], now_ns: int) -> None:
-        """Keep these, and let go of those that were not used for longest."""
+        """Keep these values, and drop those that were unused for longest."""
         self._values |= {key: (value, now_ns) for key, value in found.items()}
         for _ in range(len(self._values) - self._size):
             del self._values[next(iter(self._values))]

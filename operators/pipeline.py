@@ -1,4 +1,4 @@
-"""The end of what is declared: a stream with its sink."""
+"""The end of a declaration: a stream with its sink."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +9,7 @@ from operators.settings import named, on_nodes, with_parallelism, with_resources
 
 
 class Pipeline:
-    """A stream that ends in a sink: what `engine.execute` takes, alone or in a list."""
+    """A stream that ends in a sink; `engine.execute` takes it, alone or in a list."""
 
     def __init__(self, declaration: Declaration) -> None:
         self._declaration = declaration
@@ -19,7 +19,7 @@ class Pipeline:
 
     @property
     def declaration(self) -> Declaration:
-        """The sink, with all that it reads from."""
+        """The sink, with all declarations that it reads from."""
         return self._declaration
 
     def named(self, name: str) -> "Pipeline":
@@ -31,7 +31,7 @@ class Pipeline:
         return Pipeline(with_parallelism(self._declaration, parallelism))
 
     def with_resources(self, cpus: float | None = None, **custom: float) -> "Pipeline":
-        """What each task of the sink takes of its node."""
+        """Set the resources of each task of the sink."""
         return Pipeline(with_resources(self._declaration, cpus, custom))
 
     def on_nodes(self, *numbers: int) -> "Pipeline":

@@ -1,4 +1,4 @@
-"""Coroutine functions of records, many of whose calls are under way at a time."""
+"""Coroutine functions of records, with many concurrent calls."""
 
 from operators.map_async.operator import MapAsync
 

@@ -1,4 +1,4 @@
-"""Calls of a coroutine function under way: an event loop in a thread of its own."""
+"""Concurrent calls of a coroutine function: an event loop in a thread of its own."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from operators.map_async.under_way import Call
 
 
 class CallLoop:
-    """Makes calls of a function, each of which is tried anew as often as `retries` says.
+    """Makes calls of a function, with up to `retries` further attempts each.
 
-    An attempt that takes longer than `timeout_seconds` has failed; one that ignores that it is
-    cancelled then is left to itself. `on_done` is called in the thread of the loop. A function that
-    is an async context manager is entered there before the first call, and left behind the last.
+    An attempt fails after `timeout_seconds`, and is then cancelled; the loop does not wait for an
+    attempt that ignores this. `on_done` is called in the thread of the loop. A function that is an
+    async context manager is entered there before the first call, and left after the last.
     """
 
     def __init__(
@@ -28,7 +28,7 @@ class CallLoop:
         retries: int = 0,
     ) -> None:
         self.failure: BaseException | None = None
-        """Why it makes no calls any more; `on_done` is called with None then."""
+        """The error that stopped all calls; `on_done` is then called with None."""
         self._function = function
         self._on_done = on_done
         self._timeout_seconds = timeout_seconds
@@ -46,9 +46,9 @@ class CallLoop:
             self._loop.call_soon_threadsafe(self._begin, calls)
 
     def close(self) -> None:
-        """Cancel what is under way, and wait a moment until the thread has ended; idempotent."""
+        """Cancel calls under way, and wait a moment for the thread's end; idempotent."""
         self._closing = True
-        with suppress(RuntimeError):  # it has ended
+        with suppress(RuntimeError):  # the thread has ended
             self._loop.call_soon_threadsafe(self._left.set)
         self._thread.join(_LONGEST_CLOSE_SECONDS)
         if self._thread.is_alive():
@@ -82,7 +82,7 @@ class CallLoop:
             await manager.__aexit__(None, None, None)
 
     def _end(self) -> None:
-        """Leave nothing of the loop behind, such as tasks that the function has begun."""
+        """Close the loop, with tasks that the function has begun."""
         loop = self._loop
         left = asyncio.all_tasks(loop)
         self._complete(_cancel(left))
@@ -93,7 +93,7 @@ class CallLoop:
         loop.close()
 
     def _complete(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        """Run the loop until this is done, whatever others raise meanwhile."""
+        """Run the loop until this is done, whatever other tasks raise meanwhile."""
         task = self._loop.create_task(coroutine)
         while not task.done():
             with suppress(BaseException):
@@ -150,7 +150,7 @@ class CallLoop:
 
 
 async def _told(function: Any, record: Any) -> tuple[Any, BaseException | None]:
-    """The result or error of the call, caught: some errors would end the event loop."""
+    """The result or error of the call; some errors would end the event loop if not caught."""
     try:
         return await function(record), None
     except (Exception, KeyboardInterrupt, SystemExit) as error:  # noqa: BLE001 - handed on
@@ -158,7 +158,7 @@ async def _told(function: Any, record: Any) -> tuple[Any, BaseException | None]:
 
 
 async def _cancel(tasks: set[asyncio.Task[Any]]) -> None:
-    """Cancel them, and wait until they have ended: a moment only, if they ignore it."""
+    """Cancel the tasks, and wait for their end: only a moment if they ignore it."""
     for task in tasks:
         task.cancel()
     if tasks:
@@ -168,5 +168,5 @@ async def _cancel(tasks: set[asyncio.Task[Any]]) -> None:
 _FIRST_PAUSE_SECONDS = 0.1
 _LONGEST_PAUSE_SECONDS = 5.0
 _GRACE_SECONDS = 1.0
-"""How long what was cancelled is waited for."""
+"""Seconds to wait for cancelled tasks."""
 _LONGEST_CLOSE_SECONDS = 4.0

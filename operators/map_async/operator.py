@@ -1,4 +1,4 @@
-"""`map_async`: a coroutine function of each record or batch, many of whose calls are under way."""
+"""`map_async`: a coroutine function of each record or batch, with many concurrent calls."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from operators.map_async.under_way import AsTheyCome, Call, InOrder, UnderWay
 
 @dataclass(frozen=True)
 class MapAsync(BatchOperator):
-    """Calls a coroutine function with each record, and gives what it returns.
+    """Calls a coroutine function with each record, and emits the results.
 
-    At most `max_in_flight` calls of a task have begun whose results have not left; as long as there
-    are so many, the task takes no records. `of_batches` tells that the function is called with
-    lists of at most `max_records`, and returns lists.
+    A task has at most `max_in_flight` calls whose results have not left; at this limit it takes no
+    records. With `of_batches` the function is called with lists of at most `max_records`, and
+    returns lists.
     """
 
     function: Any
@@ -49,7 +49,7 @@ class MapAsync(BatchOperator):
 
     @property
     def properties(self) -> Properties:
-        """What becomes of records that fail, and the way where records are columns."""
+        """The treatment of records that fail, and the hint where records are columns."""
         hint = f"call .to_records() before .{self.method}()"
         return Properties(
             on_error=self.on_error,
@@ -77,9 +77,9 @@ class MapAsync(BatchOperator):
 class _MapAsync(BatchFunction):
     """The calls of one task: some wait until they may begin, the others are under way.
 
-    In this order the two are all that has come in and not gone out: what a snapshot has to keep.
-    A watermark is held back until the results of all records in front of it have left; the records
-    behind it need not wait for that.
+    In this order the two are all records whose results have not left: those a snapshot has to keep.
+    A watermark waits until the results of all records in front of it have left; records behind it
+    need not wait for that.
     """
 
     def __init__(self, operator: MapAsync, context: TaskContext) -> None:
@@ -91,9 +91,9 @@ class _MapAsync(BatchFunction):
         self._under_way: UnderWay = InOrder() if operator.ordered else AsTheyCome()
         self._spans = deque([_Span()])
         self._last: Call | None = None
-        """That of the last record that came, if it has not left."""
+        """The call of the last record, if its result has not left."""
         self._stamps: list[int] = []
-        """Of markers whose records have left."""
+        """The stamps of markers whose records have left."""
         self._changed = threading.Condition()
         self._cancelled = False
         timeout = None if operator.timeout is None else operator.timeout.total_seconds()
@@ -139,7 +139,7 @@ class _MapAsync(BatchFunction):
         return left
 
     def snapshot(self) -> KeyedState:
-        """What has come in and not gone out, in its order: records in tuples, and watermarks."""
+        """The input whose results have not left, in order: records in tuples, and watermarks."""
         calls = deque((*self._under_way.calls(), *self._waiting))
         kept: list[Any] = []
         for span in self._spans:
@@ -158,7 +158,7 @@ class _MapAsync(BatchFunction):
                 self._waiting.append(Call(kept[0], self._spans[-1]))
             else:
                 self._hold(Watermark(kept))
-        self._step()  # has no result yet, and begins calls
+        self._step()  # gives no result yet, but begins calls
 
     def cancel(self) -> None:
         with self._changed:
@@ -169,16 +169,16 @@ class _MapAsync(BatchFunction):
         self._calls.close()
 
     def _hold(self, watermark: Watermark) -> None:
-        """Let the watermark follow all results of records that have come so far."""
+        """Put the watermark behind all results of earlier records."""
         spans, is_idle = self._spans, watermark.time_us is None
         while len(spans) > 1 and not spans[-1].results and (spans[-2].is_idle or not is_idle):
-            spans.pop()  # what ends the one before tells nothing beside the new one
+            spans.pop()  # the new watermark replaces the one before
         spans[-1].end = watermark
         spans.append(_Span())
         self._end_spans()
 
     def _end_spans(self) -> None:
-        """Let the watermarks leave that no result is in front of any more, the highest for all.
+        """Let watermarks leave that no result precedes any more: the highest for all.
 
         An idle input no longer counts as idle once records have come.
         """
@@ -186,21 +186,21 @@ class _MapAsync(BatchFunction):
         while spans[0].is_over:
             if spans[0].is_idle:
                 if self.watermark is not None:
-                    return  # which leaves first
+                    return  # which must leave first
                 if len(spans) > 2 or spans[1].results:
                     spans.popleft()
                     continue
             self.watermark = spans.popleft().end
 
     def _pieces(self, batch: list[Any]) -> list[Any]:
-        """What the function is called with."""
+        """The argument of the function."""
         if not self._operator.of_batches:
             return batch
         size = self._operator.max_records or max(1, len(batch))
         return [batch[start : start + size] for start in range(0, len(batch), size)]
 
     def _step(self) -> list[Any]:
-        """Let results leave, and calls begin in their place."""
+        """Let results leave, and begin calls in their place."""
         if self._calls.failure is not None:
             raise self._calls.failure
         out: list[Any] = []
@@ -220,7 +220,7 @@ class _MapAsync(BatchFunction):
         return out
 
     def _put(self, call: Call, out: list[Any]) -> None:
-        """Put the result behind the others, or rescue a record without one."""
+        """Add the result behind the others, or rescue a record whose call failed."""
         error, of_batches = call.error, self._operator.of_batches
         rescue, check = self._context.rescue, self._context.check
         if error is None and not of_batches and check is None:
@@ -244,9 +244,9 @@ class _MapAsync(BatchFunction):
                 rescue(record, error)
 
     def _plan(self) -> None:
-        """Say when to look again: at once if something can leave, else when a call says so.
+        """Set the time of the next look: at once if a result can leave, else when a call has ended.
 
-        That nothing can is said before it is looked at: a call that ends meanwhile says so behind.
+        It sets "never" before it looks, so that a call that ends meanwhile sets a time after that.
         """
         self.full = bool(self._waiting)
         stands_still = self._context.is_virtual and len(self._under_way)  # time, until they end
@@ -255,7 +255,7 @@ class _MapAsync(BatchFunction):
             self.next_timer = _AT_ONCE
 
     def _wait(self) -> None:
-        """Wait until something can leave. Raises Cancelled."""
+        """Wait until a result can leave. Raises Cancelled."""
         with self._changed:
             self._changed.wait_for(self._is_over)
         if self._cancelled:
@@ -266,12 +266,12 @@ class _MapAsync(BatchFunction):
         return self._under_way.is_ready() or self._cancelled or failed
 
     def _on_done(self, call: Call | None) -> None:
-        """Hear, in the thread of the loop, that a call is done, or that none will be any more."""
+        """Note, in the thread of the loop, that a call is done, or that no more will be."""
         if call is not None:
             self._under_way.done(call)
             if not self._under_way.is_ready():
                 return
-        if self.next_timer is None:  # else the task looks anyway
+        if self.next_timer is None:  # otherwise the task looks anyway
             self.next_timer = _AT_ONCE
             self._context.wake()
         with self._changed:
@@ -279,22 +279,22 @@ class _MapAsync(BatchFunction):
 
 
 class _Span:
-    """What comes between two watermarks."""
+    """The records between two watermarks."""
 
     def __init__(self) -> None:
         self.results = 0
-        """How many have not left."""
+        """The number of results that have not left."""
         self.end: Watermark | None = None
-        """What follows it; None where records still come."""
+        """The watermark behind them; None while records still come."""
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing came behind it for a while."""
+        """Whether the input was idle behind it."""
         return self.end is not None and self.end.time_us is None
 
     @property
     def is_over(self) -> bool:
-        """Whether what follows it can leave."""
+        """Whether the watermark can leave."""
         return self.end is not None and not self.results
 
 
@@ -305,7 +305,7 @@ def _check_coroutine_function(method: str, function: Any) -> None:
             f"{method}() got the class {function.__name__}, expected a coroutine function",
             hint=f"make one: .{method}({function.__name__}(...))",
         )
-    if hasattr(function, "__aenter__"):  # which gives what is called
+    if hasattr(function, "__aenter__"):  # which returns the function
         return
     called = type(function).__call__ if callable(function) else None
     if not (inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)):

@@ -1,4 +1,4 @@
-"""Calls that have begun and whose results have not left, and the order in which they leave."""
+"""Calls whose results have not left, and the order in which they leave."""
 
 from __future__ import annotations
 
@@ -8,35 +8,35 @@ from typing import Any
 
 
 class Call:
-    """One record on its way through the function: when it is done, a result or an error."""
+    """The call of one record; when it is done, it has a result or an error."""
 
     __slots__ = ("done", "error", "record", "result", "span", "stamps")
 
     def __init__(self, record: Any, span: Any = None) -> None:
         self.record = record
         self.span = span
-        """Of event time, for whoever has begun it."""
+        """The group between watermarks to which it belongs."""
         self.stamps: list[int] | None = None
-        """Of the markers behind it."""
+        """The stamps of the markers behind it."""
         self.done = False
         self.result: Any = None
         self.error: BaseException | None = None
 
 
 class UnderWay(ABC):
-    """Calls that have begun and whose results have not left; `done` is called by another thread."""
+    """Calls whose results have not left; another thread calls `done`."""
 
     @abstractmethod
     def __len__(self) -> int:
-        """How many they are."""
+        """The number of calls."""
 
     @abstractmethod
     def add(self, calls: list[Call]) -> None:
-        """Take calls in, before they begin."""
+        """Add calls, before they begin."""
 
     @abstractmethod
     def done(self, call: Call) -> None:
-        """Take in that this call is done."""
+        """Note that this call is done."""
 
     @abstractmethod
     def is_ready(self) -> bool:
@@ -44,11 +44,11 @@ class UnderWay(ABC):
 
     @abstractmethod
     def calls(self) -> list[Call]:
-        """All of them, in the order in which they began."""
+        """All calls, in the order in which they began."""
 
     @abstractmethod
     def pop(self) -> Call | None:
-        """The call whose result leaves next; None if none can now."""
+        """Take out the call whose result leaves next; None if none can leave now."""
 
 
 class InOrder(UnderWay):
@@ -61,7 +61,7 @@ class InOrder(UnderWay):
         return len(self._calls)
 
     def add(self, calls: list[Call]) -> None:
-        """Put them behind those that began before."""
+        """Add calls behind those that began before."""
         self._calls.extend(calls)
 
     def done(self, call: Call) -> None:
@@ -75,11 +75,11 @@ class InOrder(UnderWay):
             return False
 
     def calls(self) -> list[Call]:
-        """In the order in which they leave."""
+        """The calls, in the order in which they leave."""
         return list(self._calls)
 
     def pop(self) -> Call | None:
-        """The first, if it is done."""
+        """Take out the first call, if it is done."""
         return self._calls.popleft() if self.is_ready() else None
 
 
@@ -94,11 +94,11 @@ class AsTheyCome(UnderWay):
         return len(self._calls)
 
     def add(self, calls: list[Call]) -> None:
-        """Put them behind those that began before."""
+        """Add calls behind those that began before."""
         self._calls.update(dict.fromkeys(calls))
 
     def done(self, call: Call) -> None:
-        """Put it behind those that were done before."""
+        """Add the call behind those that were done before."""
         self._done.append(call)
 
     def is_ready(self) -> bool:
@@ -106,11 +106,11 @@ class AsTheyCome(UnderWay):
         return bool(self._done)
 
     def calls(self) -> list[Call]:
-        """Those that are done among them."""
+        """The calls that are done."""
         return list(self._calls)
 
     def pop(self) -> Call | None:
-        """The first that was done."""
+        """Take out the first call that was done."""
         if not self._done:
             return None
         call = self._done.popleft()
