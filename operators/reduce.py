@@ -22,15 +22,15 @@ Combine: TypeAlias = Callable[[Any, Any], Any]
 State: TypeAlias = dict[Any, Any]
 Loop: TypeAlias = Callable[[list[Any]], list[Any]]
 Pairs: TypeAlias = Callable[[list[Any], Iterator[Any]], Iterable[tuple[Any, Any]]]
-"""Gives the records of a batch behind their keys, as its iterator goes on."""
+"""Gives the keys and records of a batch, from its iterator."""
 
 
 @dataclass(frozen=True)
 class Reduce(BatchOperator):
     """Combines the records of each key; emits the combined record, for every record or at the end.
 
-    `key` says where in a record its key is, None if the record itself is; `paired` tells that what
-    arrives are pairs of a key and a record.
+    `key` is the place of the key in a record, None for the record itself. With `paired`, pairs of a
+    key and a record arrive.
 
     >>> context = TaskContext("reduce[0]", 0, 1, 100, "job")
     >>> add = Reduce(lambda a, b: (a[0], a[1] + b[1]), key=0)
@@ -46,7 +46,7 @@ class Reduce(BatchOperator):
 
     @property
     def properties(self) -> Properties:
-        """What becomes of records that fail, and what is kept."""
+        """The treatment of records that fail, and the meaning of the state."""
         key = key_meaning(self.key, self.paired)
         meaning = {"kind": "reduce", "key": key, **emit_meaning(self.emit)}
         return Properties(on_error=self.on_error, meaning=meaning)
@@ -55,7 +55,7 @@ class Reduce(BatchOperator):
         check_function("reduce", self.function, 2)
 
     def open(self, context: TaskContext) -> BatchFunction:
-        """The loop over a batch, made for the kind of key, with a dict of its own."""
+        """The loop over a batch for this kind of key, with a dict of its own."""
         state: State = {}
         loop = self._loop(state, context)
         return (_Reduce if self.emit == "updates" else _Final)(loop, state, context)
@@ -69,7 +69,7 @@ class Reduce(BatchOperator):
 
 
 class _Reduce(BatchFunction):
-    """A loop, and the dict that it keeps."""
+    """A loop and its dict."""
 
     def __init__(self, reduce: Loop, state: State, context: TaskContext) -> None:
         self._reduce = reduce
@@ -89,7 +89,7 @@ class _Reduce(BatchFunction):
 
 
 class _Final(_Reduce):
-    """Combines records likewise, and gives the combined record of each key at the end."""
+    """Combines records in the same way, and gives each key's combined record at the end."""
 
     def process(self, batch: list[Any]) -> list[Any]:
         self._reduce(batch)
@@ -114,7 +114,7 @@ def _reduce_by_item(function: Combine, item: Any, state: State, failing: Failing
             for record in batch:
                 try:
                     key = record[index]
-                except TypeError:  # it is an object with fields
+                except TypeError:  # the record is an object with fields
                     key = find(record)
                 try:
                     value = values[key]
@@ -137,7 +137,7 @@ def _reduce_by_item(function: Combine, item: Any, state: State, failing: Failing
 def _reduce_pairs(
     pairs: Pairs, function: Combine, state: State, rescue: Rescue | None, failing: Failing
 ) -> Loop:
-    """A record that the function fails on leaves its key as it was, where `rescue` takes it."""
+    """A record that the function fails on does not change its key, if `rescue` takes it."""
 
     def reduce(batch: list[Any]) -> list[Any]:
         values, combine = state, function
@@ -159,7 +159,7 @@ def _reduce_pairs(
                     if rescue is None:
                         failing.on(record)
                         raise
-                    rescue(record, error)  # which raises what is not its own
+                    rescue(record, error)  # it raises errors that are not the record's
                 else:
                     out.append(value)
         except BaseException:
@@ -171,7 +171,7 @@ def _reduce_pairs(
 
 
 def _as_they_come(_batch: list[Any], records: Iterator[Any]) -> Iterator[Any]:
-    """Of records that came behind their keys."""
+    """The records of a batch that are pairs of a key and a record."""
     return records
 
 

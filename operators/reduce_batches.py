@@ -1,4 +1,4 @@
-"""`reduce_batches`: a function of rows combines those of each key, of many keys at once."""
+"""`reduce_batches`: a function of rows combines those of each key, for many keys at once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ReduceBatches(BatchOperator):
 
     @property
     def properties(self) -> Properties:
-        """It takes columns, and keeps rows by their key."""
+        """It takes columns, and keeps rows by key."""
         key = key_meaning(self.key, paired=False)
         meaning = {"kind": "reduce_batches", "key": key, **emit_meaning(self.emit)}
         return Properties(accepts_columns=True, meaning=meaning)
@@ -39,11 +39,11 @@ class ReduceBatches(BatchOperator):
         check_function("reduce_batches", self.function, 1)
 
     def open(self, context: TaskContext) -> BatchFunction:
-        """The function, and the rows that it has left so far."""
+        """The function, and its remaining rows so far."""
         return (_Updates if self.emit == "updates" else _Final)(self, context)
 
     def key_columns(self, batch: pa.RecordBatch) -> list[pa.Array]:
-        """The columns of the key, whose values are equal where keys are."""
+        """The columns of the key, whose values are equal exactly if keys are."""
         if not is_columns(batch):
             raise TypeError(
                 f"reduce_batches got {type(batch[0]).__name__}, expected columns\n\n"
@@ -76,7 +76,7 @@ class ReduceBatches(BatchOperator):
 
 
 class _Updates(BatchFunction):
-    """Gives what is left of the keys in each batch."""
+    """Gives the remaining rows of each batch's keys."""
 
     def __init__(self, operator: ReduceBatches, context: TaskContext) -> None:
         from operators.columns.keyed_rows import KeyedRows
@@ -114,18 +114,18 @@ class _Updates(BatchFunction):
 
 
 class _Final(BatchFunction):
-    """Gives what is left of each key at the end.
+    """Gives each key's remaining rows at the end.
 
-    The function is called when there are as many new rows as it has left the last time.
+    It calls the function when there are as many new rows as it returned the last time.
     """
 
     def __init__(self, operator: ReduceBatches, context: TaskContext) -> None:
         self._operator = operator
         self._context = context
         self._left: list[pa.RecordBatch] = []
-        """What the function has left, as one batch, where it was called."""
+        """The function's last result, as one batch."""
         self._new: list[pa.RecordBatch] = []
-        """What came since; batches of like sizes are put together."""
+        """The rows that came since; batches of similar size are merged."""
 
     def process(self, batch: Any) -> list[Any]:
         if not len(batch):
@@ -157,7 +157,7 @@ class _Final(BatchFunction):
             self._left, self._new = [found], []
 
     def _by_key(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """In batches, each of which has all rows of its keys."""
+        """The rows in batches, each with all rows of its keys."""
         from operators.columns.numbers import groups
         from operators.columns.rows import in_order, runs
 
@@ -174,7 +174,7 @@ class _Final(BatchFunction):
 def _state(
     batches: list[pa.RecordBatch], operator: ReduceBatches, context: TaskContext
 ) -> KeyedState:
-    """The rows of each key, which are encoded by who writes them: no batch ever changes."""
+    """The rows of each key, which the writing thread encodes, since no batch ever changes."""
     if not sum(map(len, batches)):
         return KeyedState.of([])
     return KeyedState.later(partial(_pairs, batches, operator), pickle=context.pickle)
@@ -195,7 +195,7 @@ def _pairs(batches: list[pa.RecordBatch], operator: ReduceBatches) -> Iterator[t
 
 
 def _restored(state: KeyedState) -> list[pa.RecordBatch]:
-    """All rows in one batch, where there are any."""
+    """All rows in one batch, if there are any."""
     from operators.columns.rows import decoded
 
     values = [value for _, value in state.items()]
@@ -203,4 +203,4 @@ def _restored(state: KeyedState) -> list[pa.RecordBatch]:
 
 
 _MANY = 1 << 16
-"""Rows that are worth a call of the function."""
+"""The least number of new rows for a call of the function."""

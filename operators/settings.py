@@ -1,4 +1,4 @@
-"""What a user may say of one operator: its name, its tasks, what they need and where they run."""
+"""A user's settings of one operator: its name, parallelism, resources and nodes."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ def named(declaration: Declaration, name: str) -> Declaration:
 
 
 def with_parallelism(declaration: Declaration, parallelism: int) -> Declaration:
-    """The operator in this many tasks."""
+    """The operator with this parallelism."""
     if not isinstance(parallelism, int) or isinstance(parallelism, bool) or parallelism < 1:
         raise GraphError(f"with_parallelism() got {parallelism!r}, expected an integer >= 1")
     if isinstance(declaration.operator, Take) and parallelism > 1:
@@ -30,7 +30,7 @@ def with_parallelism(declaration: Declaration, parallelism: int) -> Declaration:
 def with_resources(
     declaration: Declaration, cpus: float | None, custom: dict[str, float]
 ) -> Declaration:
-    """The operator with what each of its tasks needs."""
+    """The operator with these resources of each of its tasks."""
     resources = custom if cpus is None else {"cpus": cpus, **custom}
     if not resources:
         raise GraphError("with_resources() got nothing, expected such as cpus=2")
@@ -46,7 +46,7 @@ def with_resources(
 
 
 def on_nodes(declaration: Declaration, numbers: tuple[int, ...]) -> Declaration:
-    """The operator on these nodes."""
+    """The operator pinned to these nodes."""
     if not numbers:
         raise GraphError("on_nodes() got nothing, expected numbers of nodes such as 0, 1")
     for number in numbers:

@@ -1,4 +1,4 @@
-"""`take`: the first records of a stream, and then no more."""
+"""`take`: the first records of a stream."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +13,7 @@ from engine.state import KeyedState
 
 @dataclass(frozen=True)
 class Take(BatchOperator):
-    """Lets `limit` records through; it runs in one task, so that there is one count.
+    """Passes `limit` records; it runs in one task, so that there is one count.
 
     >>> context = TaskContext("take[0]", 0, 1, 100, "job")
     >>> take = Take(3).open(context)
@@ -25,7 +25,7 @@ class Take(BatchOperator):
 
     @property
     def properties(self) -> Properties:
-        """One task, and how many records it lets through."""
+        """One task, and the number of records that it passes."""
         return Properties(
             parallelism=1,
             accepts_columns=True,

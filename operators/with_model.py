@@ -1,4 +1,4 @@
-"""Records through a function with a model that is replaced while they stream: hot swap."""
+"""A function of records and a model that is replaced while records stream: hot swap."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ logger = logging.getLogger("oka")
 
 @dataclass(frozen=True)
 class MapBatchesWithModel(BatchOperator):
-    """Calls `function(loaded, batch)`, where `loaded` is what `load` made of the latest model.
+    """Calls `function(loaded, batch)`, where `loaded` is the result of `load` for the latest model.
 
-    Until the first model is loaded, records wait in their channels. A later one is loaded in a
+    Until the first model is loaded, records wait in their channels. A later model is loaded in a
     thread of its own while the one before serves (`load_in_background`), or at once, between the
-    batch before its record and the one behind. It is then applied between two batches: each batch
-    sees one model, and no record is lost, or overtakes another.
+    batches around its record. It takes over between two batches: each batch sees one model, and no
+    record is lost, or overtakes another.
 
-    Where a later one cannot be loaded, or could not be published, the one before is kept
-    (`on_load_error`), or the job fails. Without a first one it fails in any case.
+    If a later model cannot be loaded, or could not be published, the one before stays or the job
+    fails, as `on_load_error` says. Without a first model the job fails in any case.
 
-    It keeps nothing for a checkpoint: models come again, and records wait for the first as ever.
+    It has no state in a checkpoint: models come again, and records wait for the first one.
     """
 
     load: Callable[[Any], Any]
@@ -56,13 +56,13 @@ class MapBatchesWithModel(BatchOperator):
             raise GraphError(f"on_load_error is {self.on_load_error!r}, expected 'keep' or 'fail'")
 
     def open(self, context: TaskContext) -> BatchFunction:
-        """The function of one task, without a model yet."""
+        """The function of one task, still without a model."""
         return _WithModel(self, context)
 
 
 @dataclass(frozen=True)
 class _Loaded(Generic[L]):
-    """A model, and what `load` made of it."""
+    """A model, and the result of `load`."""
 
     model: Any
     value: L
@@ -71,8 +71,8 @@ class _Loaded(Generic[L]):
 class _WithModel(BatchFunction):
     """The models of one task.
 
-    The task's thread owns `_current`; `_newest` and `_loaded` are handed over between it and the
-    loader under the lock. Of models that come while one is being loaded, only the newest is loaded.
+    The task's thread owns `_current`; it shares `_newest` and `_loaded` with the loader under the
+    lock. Of several models that come during a load, only the newest is loaded.
     """
 
     keeps_nothing = True
@@ -89,9 +89,9 @@ class _WithModel(BatchFunction):
         self._current: _Loaded[Any] | None = None
         self._changed = threading.Condition()
         self._newest: Any = _NOTHING
-        """To be loaded when the loader is free."""
+        """The next model for the loader."""
         self._loaded: _Loaded[Any] | None = None
-        """To be applied before the next batch."""
+        """The loaded model that takes over before the next batch."""
         self._loading = False
         self._cancelled = False
 
@@ -112,7 +112,7 @@ class _WithModel(BatchFunction):
         for model in records:
             if isinstance(model, Model):
                 if model.version <= self._version:
-                    continue  # it was overtaken on its way
+                    continue  # a newer model has overtaken it
                 self._version = model.version
                 if model.failure:
                     self._leave_unpublished(model)
@@ -135,7 +135,7 @@ class _WithModel(BatchFunction):
         self._current = None
 
     def _apply(self) -> None:
-        """Put the loaded model in the place of the one before, which is let go of."""
+        """Replace the model by the loaded one, and release it."""
         with self._changed:
             before = self._current
             self._current, self._loaded = self._loaded, None
@@ -145,7 +145,7 @@ class _WithModel(BatchFunction):
             before.model.release()
 
     def _load_soon(self, model: Any) -> None:
-        """Have the loader load it: a thread that lives while there is something to load."""
+        """Give a model to the loader, a thread that lives while there are models to load."""
         with self._changed:
             self._newest = model
             if self._loading:
@@ -165,7 +165,7 @@ class _WithModel(BatchFunction):
                 loaded = self._load_now(model)
             except BaseException as error:  # noqa: BLE001 - it is raised in the task's thread
                 with self._changed:
-                    if not self._cancelled:  # else the task is past its records
+                    if not self._cancelled:  # otherwise the task's records have ended
                         self._gate.fail(error)
                 self.cancel()
                 return
@@ -182,7 +182,7 @@ class _WithModel(BatchFunction):
                 self._gate.resume()
 
     def _load_now(self, model: Any) -> _Loaded[Any] | None:
-        """The model, loaded; None if it cannot be, and is left out."""
+        """The loaded model; None if loading failed and the model is left out."""
         try:
             return _Loaded(model, self._load(model))
         except _PASSED_ON:
@@ -203,14 +203,14 @@ class _WithModel(BatchFunction):
         return None
 
     def _leave_unpublished(self, model: Model) -> None:
-        """Go on without a model whose publisher has told why it did not come, and counted it."""
+        """Skip a model whose publisher has logged and counted its failure."""
         with self._changed:
             awaited = self._loading or self._loaded is not None
         if not self._keeps or (self._current is None and not awaited):
             raise ModelError(model.failure)
 
     def _wait_first(self) -> _Loaded[Any]:
-        """The first model, for records that came as the side input had ended."""
+        """The first model, for records that come after the end of the side input."""
         with self._changed:
             while self._loading and self._loaded is None and not self._cancelled:
                 self._changed.wait()
@@ -227,7 +227,7 @@ class _WithModel(BatchFunction):
 
 
 def _told(which: str, model: Any, error: Exception) -> RuntimeError:
-    """What the user's function raised, where, and with which model."""
+    """The error of the user's function, with its name and the model."""
     told = RuntimeError(f"{which} raised {type(error).__name__}: {error}, with {model!r:.200}")
     return told.with_traceback(error.__traceback__)
 

@@ -1,4 +1,4 @@
-"""`process`: a class of the user's with state and timers of each key."""
+"""`process`: a user's class with state and timers of each key."""
 
 from operators.process.broadcast import (
     BroadcastContext,

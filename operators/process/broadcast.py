@@ -1,4 +1,4 @@
-"""`BroadcastProcessFunction`: state of each key, and state that every task has alike."""
+"""`BroadcastProcessFunction`: state of each key, and state that is the same in every task."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ class BroadcastProcessFunction(ProcessFunction):
     """A `ProcessFunction` with a second stream whose records every task gets, such as rules.
 
     `.key_by(0).process_with(rules.broadcast(), F())` calls `process` with the records of each key,
-    and `process_broadcast` with every record of the other stream, in each task. What is kept of
-    those is a `BroadcastState`: a dict of the task that all keys share, which `process_broadcast`
-    alone may change. So it is the same in all tasks, if each makes the same of the same record.
+    and `process_broadcast` with every record of the other stream, in each task. A `BroadcastState`
+    keeps data of the other stream: a dict of the task that all keys share, and that only
+    `process_broadcast` may change. So it is the same in all tasks, if each record has the same
+    effect in each.
 
     >>> import engine.testing
     >>> from operators import BroadcastProcessFunction, BroadcastState, source
@@ -43,9 +44,9 @@ class BroadcastProcessFunction(ProcessFunction):
     [('a', 1), ('a', 3)]
 
     **Order.** Records of one task of the other stream come in their order, those of several tasks
-    in any. Between them and the records of keys there is no order, and nothing is waited for: a
-    record may come before the first of the other stream. A function that has to wait keeps it in a
-    state of its key, and goes through `context.each_key()` when the other comes.
+    in any order. There is no order, and no wait, between them and the records of keys: a record may
+    come before the first of the other stream. A function that has to wait keeps the record in a
+    state of its key, and goes through `context.each_key()` when the other record comes.
 
     **Time.** Watermarks are those of the keys' records alone. The task ends when both streams have.
     """
@@ -54,24 +55,24 @@ class BroadcastProcessFunction(ProcessFunction):
     def process_broadcast(self, record: Any, context: BroadcastContext, /) -> list[Any] | None:
         """Take a record of the broadcast stream; called in every task. Results as of `process`.
 
-        No key is at work, so states of keys are there in `context.each_key()` alone.
+        No key is at work, so states of keys exist only in `context.each_key()`.
         """
 
 
 class BroadcastContext(ProcessContext):
-    """What the functions of a `BroadcastProcessFunction` are told, and may do."""
+    """The context of the functions of a `BroadcastProcessFunction`."""
 
     def __init__(self, now_ns: Callable[[], int], outputs: Mapping[str, list[Any]]) -> None:
         super().__init__(now_ns, outputs)
         self._keys: dict[Any, dict[str, Any]] = {}
         self._broadcast: dict[str, BroadcastMap[Any, Any]] = {}
-        """What is kept of the broadcast stream, by the names of states."""
+        """The broadcast states, by name."""
         self._in_broadcast = False
 
     def each_key(self) -> Iterator[Any]:
-        """In `process_broadcast`, all keys of the task of which something is kept.
+        """In `process_broadcast`, all keys of the task with state.
 
-        Each is at work while the loop is at it: states are its own, and so are timers.
+        In each step of the loop that key is at work, with its states and timers.
         """
         if not self._in_broadcast:
             raise RuntimeError(
@@ -84,16 +85,16 @@ class BroadcastContext(ProcessContext):
         self._leave_key()
 
     def _leave_key(self) -> None:
-        """Have no key at work, and keep none of which nothing is left."""
+        """Set no key at work, and drop keys without state."""
         if self._slots is not NO_KEY and not self._slots:
             self._keys.pop(self.key, None)
         self.key, self._slots = None, NO_KEY
 
 
 class BroadcastState(Generic[K, V]):
-    """A dict that every task has as a whole: `self.rules["a"] = 1` in `process_broadcast`.
+    """A dict of which every task has all entries: `self.rules["a"] = 1` in `process_broadcast`.
 
-    All other functions only read it. What they find in it is not theirs to change, either.
+    All other functions only read it, and must not change its values either.
     """
 
     def __init__(self) -> None:
@@ -126,7 +127,7 @@ class BroadcastMap(dict[K, V]):
 
 
 def _checked(method: str) -> Callable[..., Any]:
-    """The method of a dict, where it may be called."""
+    """The method of a dict, or an error outside of `process_broadcast`."""
     change = getattr(dict, method)
 
     def checked(self: BroadcastMap[Any, Any], *arguments: Any, **named: Any) -> Any:

@@ -17,7 +17,7 @@ from operators.process.timers import Timer, TimerQueue
 class ProcessContext:
     """The key at work in a task, its timers, and the time.
 
-    A key has one timer of a name: to set it again moves it.
+    A key has one timer of each name: setting it again moves it.
     """
 
     def __init__(self, now_ns: Callable[[], int], outputs: Mapping[str, list[Any]]) -> None:
@@ -26,43 +26,43 @@ class ProcessContext:
         self.name: str = ""
         """In `on_timer`, the timer's name."""
         self.watermark: int = START_OF_TIME
-        """Microseconds that event time has come to, in front of the record or timer."""
+        """The event time in front of the record or timer, in microseconds."""
         self.now_ns = now_ns
         """The clock of the task, which only goes forward: nanoseconds since some moment."""
         self._looked_ns: int | None = None
         self._event, self._processing = TimerQueue(), TimerQueue()
         self._numbers = count()
-        """Of timers, in the order in which they were set first."""
+        """The numbers of timers, in the order in which they were set first."""
         self._expiry = Expiry()
         self._outputs = outputs
         self._slots: dict[str, Any] = {}
-        """What is kept of the key: the values of its states by name, and its timers."""
+        """The slots of the key: the values of its states by name, and its timers."""
         self._handles: dict[str, Any] = {}
-        """What stands for the lists and dicts of the key, by the names of states."""
+        """The views of the key's lists and dicts, by the names of states."""
         self._over: set[tuple[Any, str]] | None = None
-        """At the end of the input, the timers that were called since."""
+        """The timers that were called at the end of the input."""
 
     def set_timer(self, time_us: int, name: str = "") -> None:
-        """Have `on_timer` called when event time has come here: when the watermark is as high.
+        """Have `on_timer` called at this event time: when the watermark is as high.
 
-        Where it has already, that is behind the batch. At the end of the input, event time has come
-        everywhere, and each timer is called once: one that then sets itself again is not.
+        If it already is, the call comes behind the batch. At the end of the input each timer is
+        called once; a timer that then sets itself again is not.
         """
         if type(time_us) is not int:
             time_us = _microseconds(time_us)
         self._set(self._event, time_us, name)
 
     def set_processing_timer(self, after: timedelta, name: str = "") -> None:
-        """Have `on_timer` called so much later, by the clock of the task.
+        """Have `on_timer` called after this duration, by the clock of the task.
 
-        At the end of the input it is not.
+        It is not called at the end of the input.
         """
         if not isinstance(after, timedelta):
             raise TypeError(f"set_processing_timer() got {after!r:.80}, expected a timedelta")
         self._set(self._processing, self.now_ns() + nanoseconds(after), name)
 
     def delete_timer(self, name: str = "") -> None:
-        """Have it called no more; nothing happens if the key has no such timer."""
+        """Delete the timer; nothing happens if the key has no such timer."""
         timers = self._slots.get(TIMERS)
         if timers is not None and (timer := timers.pop(name, None)) is not None:
             timer.cancel()
@@ -80,7 +80,7 @@ class ProcessContext:
             ) from None
 
     def _call_ns(self) -> int:
-        """`now_ns` as it was when this was asked first in a call of the function."""
+        """`now_ns` at the first use in a call of the function."""
         if self._looked_ns is None:
             self._looked_ns = self.now_ns()
         return self._looked_ns
@@ -116,4 +116,4 @@ def _microseconds(time: Any) -> int:
 
 
 TIMERS = ""
-"""In the slots of a key, the name of its timers: no state has it."""
+"""The name of the timers in the slots of a key, which no state has."""

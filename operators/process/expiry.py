@@ -1,4 +1,4 @@
-"""State with a time to live, and when that is over."""
+"""The expiry of state with a time to live."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Expiry:
-    """When a state of a key has to be looked at, because some of it is too old.
+    """The queue of times at which a state of a key has to be checked for old values.
 
     A state of a key has one entry at most, however often it is written.
     """
@@ -24,7 +24,7 @@ class Expiry:
         return self._entries[0][0] if self._entries else None
 
     def add(self, due_ns: int, key: Any, state: str) -> None:
-        """Plan a look at it then, unless one is planned."""
+        """Plan a check at this time, unless one is planned."""
         if (key, state) not in self._queued:
             self._queued.add((key, state))
             heappush(self._entries, (due_ns, next(self._numbers), key, state))

@@ -1,4 +1,4 @@
-"""`ProcessFunction`, the base of a class of the user's."""
+"""`ProcessFunction`, the base of users' classes."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ class _Outside:
     """Stands for the context where no key is at work."""
 
     def __getattr__(self, name: str) -> NoReturn:
-        if name.startswith("__"):  # Python itself looks what it is
+        if name.startswith("__"):  # Python itself reads such attributes
             raise AttributeError(name)
         _refuse()
 
 
 class _NoKey(dict[str, Any]):
-    """Stands for what is kept of a key where none is at work."""
+    """Stands for the slots of a key if none is at work."""
 
     def get(self, *_arguments: Any) -> NoReturn:
         _refuse()
@@ -34,14 +34,14 @@ def _refuse() -> NoReturn:
 
 
 class ProcessFunction(ABC):
-    """What becomes of the records of each key, with state and timers: `.key_by(0).process(F())`.
+    """A function of the records of each key, with state and timers: `.key_by(0).process(F())`.
 
     States are attributes of the class: `ValueState`, `ListState`, `MapState`. Each has a value for
-    every key, and stands for that of the key whose record or timer is at work. Other attributes are
-    the task's: all keys share them, and they are not saved.
+    every key: in a call, the value of the key whose record or timer is at work. Other attributes
+    belong to the task: all keys share them, and they are not saved.
 
-    Both functions return a list of results, or None for no result. A key of which nothing is kept
-    takes no memory.
+    Both functions return a list of results, or None for no result. A key without state takes no
+    memory.
 
     >>> from datetime import timedelta
     >>> import engine.testing
@@ -72,19 +72,19 @@ class ProcessFunction(ABC):
     """
 
     outputs: ClassVar[tuple[str, ...]] = ()
-    """Names of side outputs, which `context.output` sends to and `.side(name)` reads."""
+    """The names of side outputs, to which `context.output` sends, and which `.side(name)` reads."""
 
     _oka_context: Any = _Outside()
 
     @abstractmethod
     def process(self, record: Any, context: ProcessContext, /) -> list[Any] | None:
-        """Take a record of a key, in order of arrival."""
+        """Process a record of a key, in order of arrival."""
 
     def on_timer(self, time: int, context: ProcessContext, /) -> list[Any] | None:
-        """Take a timer of a key, at the time that it was set for, in microseconds.
+        """Handle a timer of a key, with the time for which it was set, in microseconds.
 
         Timers come in the order of their times; those of one time, in the order in which they were
-        set first. Of a timer by the clock, the time is that of `context.now_ns`, in microseconds.
+        set first. For a timer by the clock, it is the time of `context.now_ns`, in microseconds.
         """
         raise NotImplementedError(
             f"{type(self).__name__} has set a timer, expected it to have an on_timer()"

@@ -45,7 +45,7 @@ class Process(BatchOperator):
 
     @property
     def properties(self) -> Properties:
-        """What becomes of records that fail, the function's outputs and its inputs."""
+        """The treatment of records that fail, the function's outputs and its inputs."""
         both = isinstance(self.function, BroadcastProcessFunction)
         return Properties(
             on_error=self.on_error,
@@ -98,7 +98,7 @@ class Process(BatchOperator):
 
 
 class _Process(BatchFunction):
-    """The keys of one task: of each, its slots, unless there is nothing in them."""
+    """The keys of one task, each with its slots unless these are empty."""
 
     def __init__(self, operator: Process, context: TaskContext) -> None:
         self._task = context
@@ -135,7 +135,7 @@ class _Process(BatchFunction):
         return out
 
     def _process(self, pairs: Iterable[tuple[Any, Any]]) -> list[Any]:
-        """What the function gives for records behind their keys: the hot path."""
+        """The function's results for records behind their keys: the hot path."""
         keys, context, function = self._keys, self._context, self._function.process
         out: list[Any] = []
         context.name = ""
@@ -166,7 +166,7 @@ class _Process(BatchFunction):
         self._plan()
 
     def _process_broadcast(self, records: list[Any]) -> list[Any]:
-        """What the function gives for records of the broadcast stream."""
+        """The function's results for records of the broadcast stream."""
         context, function = self._context, self._function
         assert isinstance(context, BroadcastContext)
         assert isinstance(function, BroadcastProcessFunction)
@@ -231,7 +231,7 @@ class _Process(BatchFunction):
         self._plan()
 
     def _saved(self, slots: dict[str, Any], now_ns: int) -> Any:
-        """States by name; and timers, with how long it is until those of the clock."""
+        """States by name, and timers, those of the clock with the time left."""
         states = [
             (name, self._states[name].ttl_ns is not None, self._states[name].saved(kept, now_ns))
             for name, kept in slots.items()
@@ -245,7 +245,7 @@ class _Process(BatchFunction):
         return states, timers
 
     def _kept_of(self, name: str, had_ttl: bool) -> State:
-        """The state of which something was kept."""
+        """The state with this name in the snapshot."""
         state = self._states.get(name)
         if state is None or (state.ttl_ns is not None) != had_ttl:
             raise self._unknown(name, f"a state {'with' if had_ttl else 'without'} ttl")
@@ -265,9 +265,9 @@ class _Process(BatchFunction):
         return key, slots
 
     def _fire(self, queue: TimerQueue, until: int, most: float = float("inf")) -> Iterator[Any]:
-        """What timers give that are due by then, in batches.
+        """The results of timers that are due by then, in batches.
 
-        Some may be empty: where each timer sets the next, a job can be cancelled at a batch.
+        Some may be empty: if each timer sets the next, a job can be cancelled at a batch.
         """
         if not len(queue):
             self._send()
@@ -286,7 +286,7 @@ class _Process(BatchFunction):
             yield out
 
     def _call(self, timer: Timer, out: list[Any]) -> None:
-        """Call a timer that is in its queue no more."""
+        """Call a timer that has left its queue."""
         context, key, name = self._context, timer.key, timer.name
         slots = self._keys[key]
         del slots[TIMERS][name]
@@ -315,7 +315,7 @@ class _Process(BatchFunction):
         self._task.rescue(record, error)
 
     def _send(self) -> None:
-        """Send off what was put out aside."""
+        """Send the records of side outputs."""
         for name, records in self._outputs.items():
             if records:
                 if (send := self._task.side_outputs.get(name)) is not None:
@@ -323,7 +323,7 @@ class _Process(BatchFunction):
                 records.clear()
 
     def _drop_old(self, now_ns: int) -> None:
-        """Drop some of what is too old: the next timer is for the others."""
+        """Drop some old values; the next timer is for the others."""
         for _ in range(self._task.batch_size):
             if (due := self._context._expiry.pop(now_ns)) is None:
                 return
@@ -335,7 +335,7 @@ class _Process(BatchFunction):
                     del self._keys[key]
 
     def _look_again(self, key: Any, slots: dict[str, Any], name: str, now_ns: int) -> None:
-        """Drop what is too old of a state, and look at it again when the next will be."""
+        """Drop a state's old values, and plan the check for its next one."""
         state = self._states[name]
         if state.ttl_ns is not None and (next_ns := state.drop_old(slots, now_ns)) is not None:
             self._context._expiry.add(next_ns, key, name)
@@ -346,7 +346,7 @@ class _Process(BatchFunction):
 
 
 def attributes(function: ProcessFunction) -> dict[str, Any]:
-    """The attributes of its class and of that class's bases."""
+    """The attributes of its class and of the class's bases."""
     kinds = reversed(type(function).__mro__)
     return {name: value for kind in kinds for name, value in vars(kind).items()}
 

@@ -1,8 +1,8 @@
 """States of a `ProcessFunction`: attributes of its class, each with a value for every key.
 
-Where a state has a time to live, values that were not written for so long are gone. The moment that
-counts is when a call of the function first looks at such a state: what it finds then stays until
-the call ends. A task also drops old values by itself, when their time has come.
+If a state has a time to live, values that were not written for this long are gone. The moment that
+counts is a call's first look at such a state: the values that it finds stay until the call ends. A
+task also drops old values by itself, when they expire.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ V = TypeVar("V")
 
 
 class State(ABC):
-    """What all kinds of state share. A key without a value has no entry in its slots."""
+    """The base of all kinds of state. A key without a value has no entry in its slots."""
 
     def __init__(self, ttl: timedelta | None) -> None:
         if ttl is not None:
@@ -34,23 +34,23 @@ class State(ABC):
         self.name = name
 
     def handle(self, context: ProcessContext) -> Any:
-        """What the function finds in its place, in one task; None if it finds a value."""
+        """The view that the function gets in one task; None if it gets the value itself."""
         return None
 
     @abstractmethod
     def drop_old(self, slots: dict[str, Any], now_ns: int) -> int | None:
-        """Drop what is too old; returns when the next will be, None if nothing is left."""
+        """Drop old values; returns the time at which the next expires, None if nothing is left."""
 
     @abstractmethod
     def saved(self, kept: Any, now_ns: int) -> Any:
-        """The state to save: it has the time left to live, not the time of its end."""
+        """The state to save, with the time left to live in place of the time of its end."""
 
     @abstractmethod
     def restored(self, saved: Any, now_ns: int) -> Any:
-        """The state to keep, from what `saved` returned."""
+        """The state, from a result of `saved`."""
 
     def until(self, context: ProcessContext) -> int:
-        """The end of what is written now, in ns; the first of a key is put into the queue."""
+        """The end of a value written now, in ns; puts a key's first value into the queue."""
         assert self.ttl_ns is not None
         until_ns = context._call_ns() + self.ttl_ns
         if self.name not in context._slots:
@@ -131,7 +131,7 @@ class ListState(State, Generic[T]):
         return self if function is None else function._oka_context._handles[self.name]
 
     def handle(self, context: ProcessContext) -> KeyedList[T]:
-        """The list of whichever key is at work."""
+        """The view of the list of the key at work."""
         return KeyedList(self, context)
 
     def __set__(self, function: Any, items: Iterable[T]) -> None:
@@ -180,7 +180,7 @@ class KeyedList(Sequence[T]):
             slots[state.name] = [kept]
 
     def extend(self, items: Iterable[T]) -> None:
-        """Add all these items."""
+        """Add these items."""
         state = self._state
         added: list[Any] = list(items)
         if not added:
@@ -196,7 +196,7 @@ class KeyedList(Sequence[T]):
             kept += added
 
     def clear(self) -> None:
-        """Have no items."""
+        """Remove all items."""
         self._context._slots.pop(self._state.name, None)
 
     def __len__(self) -> int:
@@ -242,7 +242,7 @@ class MapState(State, Generic[K, V]):
         return self if function is None else function._oka_context._handles[self.name]
 
     def handle(self, context: ProcessContext) -> KeyedMap[K, V]:
-        """The dict of whichever key is at work."""
+        """The view of the dict of the key at work."""
         return KeyedMap(self, context)
 
     def __set__(self, function: Any, items: Any) -> None:
@@ -253,7 +253,7 @@ class MapState(State, Generic[K, V]):
 
     def drop_old(self, slots: dict[str, Any], now_ns: int) -> int | None:
         """Drop entries that are too old; returns the end of the first left, None if none is."""
-        entries: dict[Any, tuple[int, Any]] = slots[self.name]  # in the order of their writing
+        entries: dict[Any, tuple[int, Any]] = slots[self.name]  # in the order of writing
         while entries:
             first = next(iter(entries))
             until_ns = entries[first][0]
@@ -299,7 +299,7 @@ class KeyedMap(MutableMapping[K, V]):
             slots[state.name] = {key: value}
             return
         if state.ttl_ns is not None:
-            kept.pop(key, None)  # what was written last is behind all else
+            kept.pop(key, None)  # the last written entry stands at the end
         kept[key] = value
 
     def __delitem__(self, key: K) -> None:
@@ -312,7 +312,7 @@ class KeyedMap(MutableMapping[K, V]):
         return key in self._entries()
 
     def __iter__(self) -> Iterator[K]:
-        return iter(list(self._entries()))  # what is written anew meanwhile may change its place
+        return iter(list(self._entries()))  # a new value may change the entry's place meanwhile
 
     def __len__(self) -> int:
         return len(self._entries())
@@ -321,7 +321,7 @@ class KeyedMap(MutableMapping[K, V]):
         return f"<KeyedMap {dict(self)!r}>"
 
     def clear(self) -> None:
-        """Have no entries."""
+        """Remove all entries."""
         self._context._slots.pop(self._state.name, None)
 
     def _entries(self) -> dict[K, Any]:

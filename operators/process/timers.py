@@ -10,7 +10,7 @@ from typing import Any
 class Timer:
     """A timer of a key: when it is due, and its number among all that were set.
 
-    Its time may be set to a later one at once. Behind an earlier one, it is to be `put` again.
+    Its time may simply be set to a later one. After an earlier one, `put` it again.
     """
 
     __slots__ = ("key", "name", "number", "queue", "queued", "time")
@@ -22,22 +22,22 @@ class Timer:
         self.key = key
         self.name = name
         self.queued: int | None = time
-        """Under which time it is in the queue: never later than its own. None if it is not."""
+        """The time of its entry in the queue, never later than its own; None without an entry."""
 
     def __lt__(self, other: Timer) -> bool:
         """Order entries of equal times; those of one timer may come in any order."""
         return False
 
     def cancel(self) -> None:
-        """Never be due."""
+        """Cancel the timer."""
         self.queue.forget(self)
 
 
 class TimerQueue:
-    """Timers in the order of their times; those of one time in that in which they were set first.
+    """Timers in the order of their times, then in the order in which they were set first.
 
-    Invariant: every timer has an entry under the time that it is `queued` for, and a few entries
-    are left of timers that were moved or cancelled, no more than there are timers.
+    Invariant: every timer has an entry under its `queued` time. Entries of moved or cancelled
+    timers are no more than there are timers.
     """
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class TimerQueue:
 
     @property
     def next_time(self) -> int | None:
-        """When the first is due, or earlier; None if there is none."""
+        """The time of the first timer, or an earlier one; None if there is none."""
         return self._entries[0][0] if self._timers else None
 
     def add(self, time: int, number: int, key: Any, name: str) -> Timer:
@@ -73,7 +73,7 @@ class TimerQueue:
         return None
 
     def put(self, timer: Timer) -> None:
-        """Have an entry under the time of this timer."""
+        """Add an entry under the time of this timer."""
         timer.queued = timer.time
         heappush(self._entries, (timer.time, timer.number, timer))
         if len(self._entries) > 2 * self._timers + _FEW:
@@ -81,7 +81,7 @@ class TimerQueue:
             heapify(self._entries)
 
     def forget(self, timer: Timer) -> None:
-        """Have it no more; its entry goes when its time has come."""
+        """Remove the timer; its entry goes when its time has come."""
         timer.queued = None
         self._timers -= 1
 
@@ -93,4 +93,4 @@ class TimerQueue:
 
 
 _FEW = 64
-"""Entries of no timer that are not worth looking for."""
+"""Fewer entries without timers than this are not worth a search."""
