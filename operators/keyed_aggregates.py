@@ -100,7 +100,7 @@ class KeyedAggregates(Generic[K]):
         emit: Emit = "updates",
         on_error: OnError = "fail",
     ) -> Stream[tuple[K, Any]]:
-        """Each key's first item of a record, or first record."""
+        """The first value of an item of each key's records, or the key's first record."""
         return self._aggregate("first", First(_checked("first", item)), emit, on_error)
 
     def last(
@@ -110,7 +110,7 @@ class KeyedAggregates(Generic[K]):
         emit: Emit = "updates",
         on_error: OnError = "fail",
     ) -> Stream[tuple[K, Any]]:
-        """Each key's last item of a record, or last record.
+        """The last value of an item of each key's records, or the key's last record.
 
         >>> import engine.testing
         >>> from operators import source

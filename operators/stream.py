@@ -1,4 +1,4 @@
-"""Streams: typed, immutable handles that declare a graph and do nothing else.
+"""Streams: typed, immutable handles that only declare a graph.
 
 Every method gives a new handle and leaves the old one as it was, so a stream may be read by any
 number of others. Wrong use raises `GraphError` here, where the mistake is, not in a worker.
@@ -90,14 +90,15 @@ class Stream(Generic[T]):
     def map(self, function: Callable[[T], R], *, on_error: OnError = "fail") -> "Stream[R]":
         """One record for each: `words.map(lambda word: (word, 1))`.
 
-        `on_error` says what becomes of a record that the function raises an exception on, here and
-        elsewhere: it fails the job, `"skip"` leaves it out, `"side"` sends it to `side("errors")`.
-        The last two count it: the result shows how many there were and what the first one was.
+        `on_error` is the treatment of a record on which the function raises an exception, here and
+        elsewhere: `"fail"` fails the job, `"skip"` leaves the record out, `"side"` sends it to
+        `side("errors")`. The last two count it: the result shows the number of such records and the
+        first one.
 
-        The function returns a new record and leaves the one that it was given as it was, here and
-        elsewhere: the operator that emitted it may keep it, as `reduce`, `process`, windows and
-        joins do, and would go on with what the function made of it. A test finds one that does not:
-        `engine.testing.run(..., check_changes=True)`.
+        The function returns a new record and does not change its argument, here and elsewhere: the
+        operator that emitted that may keep it, as `reduce`, `process`, windows and joins do, and
+        would see the change. A test finds functions that change records: `engine.testing.run(...,
+        check_changes=True)`.
         """
         return self._per_record("map", function, on_error)
 
@@ -125,9 +126,9 @@ class Stream(Generic[T]):
         """A list of any length for each batch: `words.map_batches(lambda batch: batch[::2])`.
 
         The function gets a list of at least one record and may keep or change it, but not the
-        records in it (see `map`). How many is the
-        engine's business: at most `max_records`, where that is given. On a stream of columns it
-        gets a `pyarrow.RecordBatch`. It may return a list, a RecordBatch or a Table in any case.
+        records in it (see `map`). The engine chooses the size of the list: at most `max_records`,
+        if that is given. On a stream of columns it gets a `pyarrow.RecordBatch`. It may return a
+        list, a RecordBatch or a Table in any case.
         """
         return then(self._inputs, MapBatches(function, max_records), "map_batches")
 
@@ -144,13 +145,14 @@ class Stream(Generic[T]):
         """One record for each, by a coroutine function: `texts.map_async(embed)`.
 
         Each task has an event loop in a thread of its own. It takes records until `max_in_flight`
-        have not left yet; results leave in the order of the records, or as they come. An attempt
-        may take as long as `timeout` says. `retries` more are made where one fails, after a pause
-        of 0.1 s, of twice that, and so on up to 5 s. `on_error`, as in `map`, is for records on
-        which the last has failed.
+        results have not left yet; results leave in the order of the records, or as they come. An
+        attempt may take as long as `timeout`. If it fails, there are up to `retries` more, after a
+        pause of 0.1 s, of twice that, and so on up to 5 s. `on_error`, as in `map`, is for records
+        whose last attempt has failed.
 
-        What all calls of a task share, such as a session of HTTP, is made by an async context
-        manager in place of the function. It is entered in the event loop, and gives what is called:
+        For an object that all calls of a task share, such as a session of HTTP, pass an async
+        context manager in place of the function. It is entered in the event loop, and returns the
+        function:
 
             class Embed:
                 async def __aenter__(self):
@@ -162,7 +164,7 @@ class Stream(Generic[T]):
                     async with self.session.post(URL, json=text) as answer:
                         return await answer.json()
 
-        The function must not block: what waits is awaited.
+        The function must not block: it awaits whatever takes time.
 
             >>> import asyncio
             >>> import engine.testing
@@ -192,7 +194,7 @@ class Stream(Generic[T]):
         """As `map_async`, with a function of a list of records that returns a list of any length.
 
         The function gets at least one record, and at most `max_records`. `max_in_flight` counts
-        calls. Where one fails, all its records do.
+        calls. If a call fails, all its records fail.
         """
         operator = MapAsync(
             *(function, max_in_flight, timeout, ordered, retries, on_error),
@@ -215,7 +217,7 @@ class Stream(Generic[T]):
 
         The lookup is a dict, a function of a key, or a `Lookup`, such as a database. The key is an
         item of the record, a tuple of several, or a function of it. A record makes a pair with its
-        value, or what a function makes of the two. Where there is no value, or None, it is left
+        value, or what a function makes of the two. A record without a value, or with None, is left
         out, or with `how="left"` in a pair with None.
 
         Each key of a batch is looked up once. With a `Cache`, values are kept for the next ones:
@@ -231,13 +233,13 @@ class Stream(Generic[T]):
             >>> engine.testing.run(joined.sink(Collect()))["collect"]
             [(('ann', 1), 'Oslo'), (('bob', 2), 'Rome'), (('cid', 3), None)]
 
-        Of columns the key is a column, or a tuple of several, and values are one more: "value", or
-        with "_right" behind it where there is one. With `how="left"` there is null where there is
-        no value. The type of the column is `value_type`, or that of the values that a task has
-        found first, of dicts a struct; before that a left join has nulls without a type.
+        For columns the key is a column, or a tuple of several, and values are a further column:
+        "value", or "value_right" if there is a "value". With `how="left"` a missing value is null.
+        The type of the column is `value_type`, or that of a task's first values, a struct for
+        dicts; before these a left join has nulls without a type.
 
-        A task waits for each lookup. Where many are to be under way at a time, `map_async` calls a
-        coroutine function.
+        A task waits for each lookup. For many concurrent ones, `map_async` calls a coroutine
+        function.
         """
         operator = LookupJoin(lookup, key, function, how, cache, value_type)
         return then(self._inputs, operator, "lookup_join")
@@ -261,17 +263,18 @@ class Stream(Generic[T]):
 
         Records wait in their channels until the first model is loaded. From then on a new one is
         loaded in a thread while the one before serves; if more come meanwhile, only the newest of
-        them is loaded. With `load_in_background=False` each is loaded where its record arrives, and
+        them is loaded. With `load_in_background=False` each is loaded when its record arrives, and
         records wait for it. Either way it takes over between two batches, so that no record is
-        lost, met by two models or overtaken. Models with a `version` never go back to an older one.
+        lost, overtaken, or processed by two models. Models with a `version` never go back to an
+        older one.
 
-        A later model that `load` raises for, or that could not be published, is left out: the one
-        before serves on, the task tells of it once, and the operator's `failures` in the job's
+        A later model for which `load` raises, or that could not be published, is left out: the one
+        before serves on, the task logs it once, and the operator's `failures` in the job's
         statistics count it. With `on_load_error="fail"` it fails the job, as the first model does
         in any case.
 
-        When the records have ended, models that are still being loaded are not waited for, and a
-        source of models that nobody else reads is ended at its next batch.
+        When the records have ended, the task does not wait for models that are still loading, and a
+        source of models without other readers is ended at its next batch.
         """
         sides = broadcast_sides("map_batches_with_model", models, "models")
         operator = MapBatchesWithModel(load, function, load_in_background, on_load_error)
@@ -302,37 +305,37 @@ class Stream(Generic[T]):
     def to_columns(self, schema: "pa.Schema | None" = None) -> "Stream[Any]":
         """Records that are dicts as columns: a `pyarrow.RecordBatch` of each batch.
 
-        Give a schema where a column may be all None in a batch, or integer in one and float in the
+        Give a schema if a column may be all None in a batch, or integer in one and float in the
         next: without one, each batch has the fields of all its dicts and the types of its own
-        values. A schema also says which fields there are: others are left out, and one that a dict
-        lacks is null. A value that the type of its field does not hold, such as 2.75 in one of
-        integers, is refused, and None where the field is not nullable; floats are rounded to the
-        precision of the type. Of columns, a schema makes those that it says, in the same way.
+        values. A schema also decides about fields: other fields are left out, and a missing one is
+        null. A value that the type of its field does not hold, such as 2.75 in one of integers, is
+        refused, and so is None if the field is not nullable; floats are rounded to the precision of
+        the type. A schema converts columns in the same way.
         """
         return then(self._inputs, ToColumns(schema), "to_columns")
 
     def to_records(self) -> "Stream[dict[str, Any]]":
         """Columns as records: a dict of each row.
 
-        Times are those of `datetime`, in microseconds, whether or not pandas is installed: what is
-        finer than that is refused.
+        Times are those of `datetime`, in microseconds, whether or not pandas is installed: finer
+        times are refused.
         """
         return then(self._inputs, ToRecords(), "to_records")
 
     def take(self, n: int) -> "Stream[T]":
-        """The first n records that come, of all tasks together; rows, where they are columns.
+        """The first n records that come, of all tasks together; rows, if they are columns.
 
-        It runs in one task. Sources that only it reads from end when it has them, within a second,
-        so that it also ends streams without end. Where several tasks send to it, which records come
-        first is not determined.
+        It runs in one task. Sources without other readers end within a second after the last of
+        these records, so it also ends streams without end. If several tasks send to it, their order
+        is not determined.
         """
         return then(self._inputs, Take(n), "take", _pickle(self._inputs))
 
     def show(self, n: int = 10) -> None:
-        """Print the first n records, for a look: runs what leads here, in threads of this process.
+        """Print the first n records: runs this stream in threads of this process.
 
-        Unlike all else here it does something, so it has no place in a pipeline's module. It waits
-        for n records or the end; Ctrl-C ends it.
+        Unlike all other methods it runs something, so do not use it in a pipeline's module. It
+        waits for n records or the end; Ctrl-C ends it.
 
             >>> from operators.sources import Collection
             >>> source(Collection(["to", "be", "or"])).map(len).show(2)
@@ -393,11 +396,11 @@ class Stream(Generic[T]):
         max_jump: timedelta | None = A_DAY,
         max_drift: timedelta | None = None,
     ) -> "Stream[T]":
-        """Say where each record has its time, so that windows go by that.
+        """Declare the time of each record, for windows and joins.
 
         The time is an item of the record, a field, a function of it, or with None the record
         itself: a number of `unit` ("s", "ms", "us", "ns") since 1970, or a datetime (in UTC unless
-        it has a zone). Of columns, it is a column of numbers or timestamps. Call it before
+        it has a zone). For columns, it is a column of numbers or timestamps. Call it before
         `key_by`, best right behind the source.
 
         >>> import engine.testing
@@ -408,25 +411,25 @@ class Stream(Generic[T]):
         >>> engine.testing.run(timed.sink(Collect()))["collect"]
         [('to', 1), ('be', 3), ('or', 2)]
 
-        Records may come out of order. No record is late that is at most `out_of_orderness` behind
-        those before it in its split of the source: in its file, or in the share of its task.
+        Records may come out of order. A record is not late if it is at most `out_of_orderness`
+        behind those before it in its split of the source: in its file, or in the share of its task.
 
-        A task without records holds up the time of all. If it brings none for `idle_after`, the
-        others go on without it until it does; records that it brings then may be late. Only the
-        wait for its source counts, not a wait for those who read it; so it stands in the tasks of
-        the source, in front of what holds records back.
+        A task without records holds up event time for all. If it brings none for `idle_after`, the
+        others go on without it until it does; its records may then be late. Only the wait for its
+        source counts, not a wait for readers; so it must stand in the tasks of the source, in front
+        of operators that hold records back.
 
         One record far in the future must not end all windows. A rise by more than `max_jump` is
-        believed only when three records in a row are so far ahead, and a time that is more than
-        that ahead of the wall clock never; such records go their way, and the result counts them.
-        With None, all times are believed, as is right for those of a simulation.
+        believed only if three records in a row are that far ahead, and a time that far ahead of the
+        wall clock never. Such records go on, and the result counts them. With None, all times are
+        believed, as a simulation needs.
 
-        Where one source is read faster than another, what it brings would wait behind, in windows
-        and joins, for the other. A task that is `max_drift` ahead of the slowest waits, in front of
-        its next batch: of those with a `max_drift` whose streams meet, such as the tasks of one
-        source or the two sides of a join. The master tells them of each other; what it knows of a
-        task is up to an eighth of its drift old. Idle sources hold up nobody, and one that waits is
-        not idle. With a `VirtualClock`, where reading takes no time, nobody waits.
+        If one source is read faster than another, its records would wait for the other in windows
+        and joins. A task that is `max_drift` ahead of the slowest waits, in front of its next
+        batch. This compares tasks with a `max_drift` whose streams meet, such as the tasks of one
+        source or the two sides of a join. They learn their limits from the master, whose knowledge
+        of a task is up to an eighth of its drift old. Idle sources hold up nobody, and a waiting
+        one is not idle. With a `VirtualClock`, where reading takes no time, nobody waits.
         """
         selector = TimeSelector.of("with_event_time", time, unit)
         operator = WithEventTime(selector, out_of_orderness, idle_after, max_jump, max_drift)
@@ -434,11 +437,11 @@ class Stream(Generic[T]):
         return Stream(self._beside(operator, "with_event_time"))
 
     def with_ingestion_time(self) -> "Stream[tuple[T, int]]":
-        """Make pairs of each record and the time at which it comes here, and windows go by that.
+        """Make pairs of each record and the time of its arrival here, which is its event time.
 
-        A time is microseconds since 1970. Records that come together have the same, and none has an
-        earlier one than those before it in its task, so that none is late. Time goes on where
-        nothing comes. Call it right behind the source, and before `key_by`.
+        A time is microseconds since 1970. Records that come together have the same time, and none
+        has an earlier time than those before it in its task, so none is late. Time goes on without
+        records. Call it right behind the source, and before `key_by`.
 
         >>> import engine.testing
         >>> from operators.sinks import Collect
@@ -448,9 +451,9 @@ class Stream(Generic[T]):
         >>> [word for word, time in pairs], pairs[0][1] <= pairs[1][1]
         (['to', 'be'], True)
 
-        The clock is that of the day as the task begins, and goes on evenly from there, also where
-        somebody sets it. Records that come again, behind a checkpoint, have the time at which they
-        do so. Of columns, make a column of times in `map_batches`, for `with_event_time`.
+        It reads the wall clock when the task begins, and goes on evenly from there, even if
+        somebody sets that clock. Records that come again, behind a checkpoint, have the time of
+        this arrival. For columns, make a column of times in `map_batches`, for `with_event_time`.
         """
         check_before_keys(self._inputs, "with_ingestion_time")
         return Stream(self._beside(WithIngestionTime(), "with_ingestion_time"))
@@ -458,8 +461,8 @@ class Stream(Generic[T]):
     def side(self, name: str) -> "Stream[Any]":
         """A side output of the last operator.
 
-        An operator with `on_error="side"` has one, "errors": pairs of the record that its function
-        failed on and what the exception said. Windows have "late": records that came too late.
+        An operator with `on_error="side"` has one, "errors": pairs of a record that its function
+        failed on and the exception's message. Windows have "late": records that came too late.
 
             >>> import engine.testing
             >>> from operators.sinks import Collect
@@ -499,12 +502,12 @@ class Stream(Generic[T]):
     def broadcast(self, via: Via | None = None, **settings: Any) -> "Stream[Any]":
         """Give every record to every task of the next operator.
 
-        With `via`, records are models, which may be of any size: each is published, and a `Model`
-        arrives, a handle that reads the bytes in place. `channels` are Oka's own: one copy crosses
-        the network to each node, whose tasks share it. `plasma` is Ray's object store; `s3`
-        uploads below `s3_url` and each task downloads (with `share_per_node`, one of each node).
-        A record is anything that `engine.model.pack` takes, or a pair of a version and that;
-        settings are those of `engine.broadcast.Settings`, and `name`, for messages.
+        With `via`, records are models of any size: each is published, and a `Model` arrives, a
+        handle that reads the bytes in place. `channels` are Oka's own: one copy crosses the network
+        to each node, whose tasks share it. `plasma` is Ray's object store; `s3` uploads below
+        `s3_url` and each task downloads (with `share_per_node`, one of each node). A record is any
+        value of `engine.model.pack`, or a pair of a version and such a value. Settings are those of
+        `engine.broadcast.Settings`, and `name`, for messages.
 
             >>> import engine.testing
             >>> from operators.sinks import Collect
@@ -547,33 +550,33 @@ class Stream(Generic[T]):
     def with_parallelism(self, parallelism: int) -> "Stream[T]":
         """Run the last operator in this many tasks, whatever the job's parallelism.
 
-        Towards fewer tasks each task sends to one, which keeps the order; towards more tasks
-        records are dealt out in turn, which does not keep it between them.
+        Towards fewer tasks each task sends to one task, which keeps the order; towards more tasks
+        records are dealt out in turn, without an order between the tasks.
         """
         return self._with(with_parallelism(last(self._inputs, "with_parallelism"), parallelism))
 
     def with_resources(self, cpus: float | None = None, **custom: float) -> "Stream[T]":
         """Set what each task of the last operator takes: `.with_resources(cpus=2, gpus=1)`.
 
-        `cpus`, `gpus`, `memory` (bytes), and resources of the cluster's own. One CPU unless it says
-        otherwise; operators in one chain take the most that one asks for. The runtime `local` gives
-        nothing out: it warns of what is asked for in vain, but for CPUs and memory.
+        `cpus`, `gpus`, `memory` (bytes), and resources of the cluster's own. The default is one
+        CPU; operators in one chain take the most that one of them asks for. The runtime `local`
+        reserves nothing: it warns of requests other than CPUs and memory.
         """
         return self._with(with_resources(last(self._inputs, "with_resources"), cpus, custom))
 
     def on_nodes(self, *numbers: int) -> "Stream[T]":
         """Pin the tasks of the last operator to nodes, in turn: `.on_nodes(0)`, `.on_nodes(1, 2)`.
 
-        Node k is the k-th, in the cluster's order, of the nodes that could run such a task; where
-        there is only one node, all of them are on it. Other operators are placed as ever.
+        Node k is the k-th, in the cluster's order, of the nodes that could run such a task; with a
+        single node, all tasks are on it. Other operators are placed as usual.
         """
         return self._with(on_nodes(last(self._inputs, "on_nodes"), numbers))
 
     def with_pickle(self) -> "Stream[T]":
         """Pickle objects of the last operator that cannot travel otherwise, on their way from it.
 
-        Any object then travels that pickle takes, at some fifty times the cost of a tuple. All
-        others go as ever. It goes for what hands records on as they are, too: `filter`, `take`,
+        Any object that pickle takes then travels, at some fifty times the cost of a tuple; other
+        objects travel as usual. It also holds for operators that pass records on: `filter`, `take`,
         `key_by` and sinks. A job with such a stream refuses to run over channels without
         encryption.
         """
@@ -588,7 +591,7 @@ class Stream(Generic[T]):
         return then(self._inputs, RecordOperator(form, function, on_error), form, pickle)
 
     def _beside(self, operator: RecordOperator | BatchOperator, name: str) -> tuple[Input, ...]:
-        """The edges behind an operator in the tasks of those before it, before the network."""
+        """The edges behind a further operator in the same tasks, before the network."""
         declaration = Declaration(
             operator,
             name,
@@ -649,7 +652,7 @@ def last(inputs: tuple[Input, ...], method: str) -> Declaration:
 
 
 def own(inputs: tuple[Input, ...], operator: object, beside: object) -> Stream[Any]:
-    """The stream behind an operator of the user's, which may read another stream beside these."""
+    """The stream behind a user's operator, which may read another stream beside these edges."""
     if not isinstance(operator, BatchOperator):
         raise GraphError(
             f"then() got {_described(operator)}, expected a BatchOperator",
@@ -685,7 +688,7 @@ def second(inputs: tuple[Input, ...]) -> tuple[Input, ...]:
 
 
 def check_on_error(method: str, on_error: object) -> None:
-    """Raise `GraphError` unless it says what becomes of a record that fails."""
+    """Raise `GraphError` unless it is a treatment of records that fail."""
     if on_error not in get_args(OnError):
         raise GraphError(
             f"{method}() got on_error={on_error!r:.80}, expected 'fail', 'skip' or 'side'"
@@ -712,7 +715,7 @@ def broadcast_sides(method: str, stream: object, what: str) -> tuple[Input, ...]
 def _declared(
     operator: Operator, name: str, inputs: tuple[Input, ...] = (), pickle: bool = False
 ) -> Declaration:
-    """The operator in as many tasks as it says of itself."""
+    """The operator with the parallelism that it declares itself."""
     parallelism = operator.properties.parallelism
     return Declaration(operator, name, inputs, parallelism=parallelism, pickle=pickle)
 
@@ -722,13 +725,13 @@ def _towards(inputs: tuple[Input, ...], partitioner: Partitioner) -> tuple[Input
 
 
 def _parallelism(inputs: tuple[Input, ...]) -> int | None:
-    """That of all inputs, so that an operator shares their tasks; None if they have several."""
+    """The inputs' parallelism, so that an operator shares their tasks; None if it differs."""
     parallelisms = {edge.source.parallelism for edge in inputs}
     return parallelisms.pop() if len(parallelisms) == 1 else None
 
 
 def _pickle(inputs: tuple[Input, ...]) -> bool:
-    """Whether records may be pickled on the way: some of them were before."""
+    """Whether records may be pickled on the way, as some of them were before."""
     return any(edge.source.pickle for edge in inputs)
 
 

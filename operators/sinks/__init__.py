@@ -1,6 +1,6 @@
 """Sinks: where records end.
 
-`Collect` and `Counts` bring what they gathered back to the driver, as the job's output.
+`Collect` and `Counts` bring their records back to the driver, as the job's output.
 """
 
 from operators.sinks.callback import Callback

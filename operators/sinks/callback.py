@@ -1,4 +1,4 @@
-"""A sink that calls a function of the user's."""
+"""A sink that calls a user's function."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,9 +13,9 @@ from operators.elementwise import check_function
 class Callback(SinkOperator[Any]):
     """Calls the function with every record, or with every batch if `batches` is true.
 
-    Where the stream has columns, such a batch is a `pyarrow.RecordBatch`; none is empty. It runs in
-    the sink's tasks, not on the driver; what it returns is dropped. A record counts as delivered
-    when the function has returned for its batch.
+    If the stream has columns, such a batch is a `pyarrow.RecordBatch`; no batch is empty. The
+    function runs in the sink's tasks, not on the driver; its results are dropped. A record counts
+    as delivered when the function has returned for its batch.
 
     >>> seen = []
     >>> writer = Callback(seen.append).open(TaskContext("callback[0]", 0, 1, 100, "job"))
@@ -31,11 +31,11 @@ class Callback(SinkOperator[Any]):
 
     @property
     def properties(self) -> Properties:
-        """It takes columns where it takes batches."""
+        """It takes columns if it takes batches."""
         return Properties(accepts_columns=self.batches)
 
     def open(self, context: TaskContext) -> SinkWriter:
-        """The function in a loop, or as it is."""
+        """The function in a loop, or the function itself."""
         if self.batches:
             return _BatchWriter(self.function)
         return _RecordWriter(self.function, context.failing)

@@ -1,4 +1,4 @@
-"""Which job writes to a place right now: small files beside the others, one of each task.
+"""Claims of the job that writes to a place: small files beside the output, one for each task.
 
 Two jobs that write files of the same names into one place would replace each other's. In a folder,
 writers hold a lock: a job that meets another is refused, and files without a lock belong to nobody.
@@ -25,7 +25,7 @@ from engine.owner import Owner
 from operators.sinks.places import CLAIM, Hold, Place
 
 PERIOD_SECONDS = 5.0
-"""Between two looks of a task that only writes."""
+"""Seconds between two checks of a task that only writes."""
 
 
 class Claim:
@@ -41,7 +41,7 @@ class Claim:
         *,
         checkpoints: bool,
     ) -> None:
-        """`job` tells it from all others; `files` are those of an index, with a suffix."""
+        """`job` identifies the job; `files` are those of an index, with a suffix."""
         self._place = place
         self._job, self._owner = job, owner
         self._index, self._suffix = files
@@ -51,7 +51,7 @@ class Claim:
         self._name = f"{whose}-{uuid4().hex[:8]}{CLAIM}"
         self._hold: Hold | None = None
         self._marked: list[str] = []
-        """Claims of others that go when this job is done, and they have read them."""
+        """Claims of other jobs, removed at this job's end once those jobs have read them."""
         self._next_look = 0.0
 
     def take(self) -> None:
@@ -70,7 +70,7 @@ class Claim:
         self._next_look = time.monotonic() + PERIOD_SECONDS
 
     def check(self) -> None:
-        """Raise an error that names another job, if that has taken the place over."""
+        """Raise an error if another job, which it names, has taken the place over."""
         self._next_look = time.monotonic() + PERIOD_SECONDS
         text = self._place.read(self._name)
         if text is None:
@@ -79,7 +79,7 @@ class Claim:
             raise self._taken(Owner.of(taken))
 
     def check_now_and_then(self) -> None:
-        """`check`, if that is a while ago; a place that does not answer is asked later."""
+        """Call `check` if the last call is a while ago; a place that is silent is asked later."""
         if time.monotonic() >= self._next_look:
             try:
                 self.check()
@@ -87,7 +87,7 @@ class Claim:
                 self._next_look = time.monotonic() + _LATER_SECONDS
 
     def release(self) -> None:
-        """The task writes no more; idempotent."""
+        """End the claim; idempotent."""
         if self._hold is not None:
             gone = [name for name in self._marked if self._place.is_held(name) is not True]
             self._place.drop([self._name, *gone])
@@ -95,9 +95,9 @@ class Claim:
             self._hold = None
 
     def _meet(self, found: re.Match[str], told: dict[str, Any]) -> None:
-        """Another claim: of a task before this one, of a job that is dead, or of one that lives."""
+        """Handle another claim: of an earlier task, of a dead job, or of a living job."""
         name, taken = found[0], told.get("taken_by")
-        if told.get("taken_for") == self._job:  # another task has seen to it
+        if told.get("taken_for") == self._job:  # another task has handled it
             return
         if found["job"] == self._job:
             if taken is not None:
@@ -107,20 +107,20 @@ class Claim:
             return
         other, is_held = Owner.of(told), self._place.is_held(name)
         generation = int(found["generation"])
-        is_known = generation > 0 and self._generation not in (0, generation)  # who is the next
+        is_known = generation > 0 and self._generation not in (0, generation)  # the next job
         is_first = (self._owner.since, self._job) < (other.since, found["job"])
         if is_known:
             is_taken = generation < self._generation
         elif is_held:
             is_taken = is_first
         else:
-            is_taken = not is_first or other.since > time.time()  # by a clock that is ahead
+            is_taken = not is_first or other.since > time.time()  # the other clock is ahead
         if is_held is False or taken is not None or (is_held is None and other.is_dead):
             self._place.drop([name])
         elif is_taken:
             mark = {"taken_by": self._owner.to_dict(), "taken_for": self._job}
             self._place.write(name, json.dumps({**told, **mark}))
-            if is_known:  # the other finds its checkpoints taken, too
+            if is_known:  # the other job also loses its checkpoints
                 self._marked.append(name)
         elif is_held and not is_known:
             raise self._error("is writing", other, f"give each job {_OWN}, or wait for the other")
@@ -132,7 +132,7 @@ class Claim:
         return self._error("has begun to write", other, hint)
 
     def _error(self, what: str, other: Owner, hint: str) -> Exception:
-        """With checkpoints one behind which a job does not go on."""
+        """The error that names another job; with checkpoints it allows no restart."""
         told = (
             f"another job {what} part-*{self._suffix} into {self._place.url!r}: {other}, expected "
             "none: they would replace each other's files"

@@ -12,12 +12,11 @@ from operators.sinks.gathered import encoded, gathered, newest, restored
 
 
 class Collect(SinkOperator[Any]):
-    """The list of all records, those of each task in order, as the job's output.
+    """A list of all records as the job's output, with those of each task in order.
 
-    Of a stream of columns it is the list of the record batches, of which
-    `pyarrow.Table.from_batches` makes a table. It holds everything in memory: for results, not for
-    streams without end. Records travel to the driver as they do through channels, so that it takes
-    what they take.
+    For a stream of columns it is a list of record batches, from which `pyarrow.Table.from_batches`
+    makes a table. It holds everything in memory: it is for results, not for streams without end.
+    Records travel to the driver as they do through channels, so it takes the same types.
     """
 
     properties = Properties(accepts_columns=True, driver=True, meaning={"kind": "collect"})
@@ -27,7 +26,7 @@ class Collect(SinkOperator[Any]):
         return _CollectWriter(context)
 
     def commit(self, _epoch: int, committed: list[list[Any]]) -> list[Any]:
-        """The lists of the tasks, one behind the other."""
+        """The lists of the tasks, one after the other."""
         merged: list[Any] = []
         for batch in chain.from_iterable(committed):
             if isinstance(batch, Batch):
@@ -42,7 +41,7 @@ class _CollectWriter(SinkWriter):
         self._context = context
         self._batches: list[Any] = []
         self._encoded: list[tuple[int, bytes]] = []
-        """Those of the first batches, as checkpoints keep them."""
+        """The batches so far, as checkpoints keep them."""
 
     def write(self, records: Any) -> None:
         if is_columns(records):

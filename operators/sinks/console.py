@@ -31,7 +31,7 @@ class _PrintWriter(SinkWriter):
             return
         text = lines(batch, self._failing)
         try:
-            sys.stdout.write(text)  # at once, so that lines of several tasks do not mix
+            sys.stdout.write(text)  # in one call, so that lines of several tasks do not mix
         except UnicodeEncodeError:
             for record in batch:
                 try:

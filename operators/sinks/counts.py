@@ -13,16 +13,15 @@ from engine.record import dict_key
 from operators.sinks.gathered import decoded, encoded, gathered, newest, restored
 
 _Result: TypeAlias = tuple[list[Batch], dict[Any, Any]]
-"""Of one task: encoded pairs, and what came as columns."""
+"""The result of one task: encoded pairs, and columns."""
 
 
 class Counts(SinkOperator[tuple[Any, Any]]):
     """A dict of the last value of each key, from records (key, value), as the job's output.
 
-    Where the stream has columns, there are two: keys and values.
-    It takes what a keyed aggregation emits, and of that what channels take, as `Collect` does. The
-    order of a key's updates must be kept on the way: it is at the aggregation's own parallelism and
-    at any lower one.
+    A stream of columns has two: keys and values. It takes the output of a keyed aggregation, with
+    the types that channels take, as `Collect` does. The order of a key's updates must be kept on
+    the way, as it is at the aggregation's own parallelism and at any lower one.
     """
 
     properties = Properties(accepts_columns=True, driver=True, meaning={"kind": "counts"})
@@ -56,9 +55,8 @@ class _CountsWriter(SinkWriter):
             return
         if not self._is_checked and records:
             self._is_checked = True
-            Batch.from_list(
-                records[:1], self._context.pickle
-            )  # what cannot travel is told of at once
+            # A value that cannot travel is refused at once.
+            Batch.from_list(records[:1], self._context.pickle)
         values, known = self._values, len(self._values)
         try:
             values.update(records)
@@ -73,7 +71,7 @@ class _CountsWriter(SinkWriter):
                 self._write_one_by_one(records)
 
     def _write_one_by_one(self, records: list[Any]) -> None:
-        """Take pairs one by one, where keys may be NaN or some record is no pair."""
+        """Take pairs one by one, if keys may be NaN or some record is no pair."""
         taken = iter(records)
         try:
             for record in taken:
@@ -129,4 +127,4 @@ class _CountsWriter(SinkWriter):
 
 
 _PIECE = 10_000
-"""Pairs that are encoded at once."""
+"""The number of pairs that are encoded together."""

@@ -9,7 +9,7 @@ from operators.sinks.gathered import Gathered, gathered, newest
 
 
 class Discard(SinkOperator[Any]):
-    """Drops the records; each task's result is how many there were."""
+    """Drops the records; each task's result is their number."""
 
     properties = Properties(accepts_columns=True, meaning={"kind": "discard"})
 
@@ -18,7 +18,7 @@ class Discard(SinkOperator[Any]):
         return _DiscardWriter(context)
 
     def commit(self, _epoch: int, committed: list[int]) -> int:
-        """How many records all tasks dropped."""
+        """The number of records that all tasks dropped."""
         return sum(committed)
 
 

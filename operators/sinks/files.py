@@ -3,8 +3,8 @@
 They go to a folder or to S3 (`places.py`), under the same names.
 
 Invariant: a file with its final name is whole. Until a task has written all of it, its file has a
-temporary name in the same folder; a job that fails or is cancelled removes that, also that of a
-task that was killed (where the driver sees the folder).
+temporary name in the same folder. A job that fails or is cancelled removes such files, also those
+of killed tasks (if the driver sees the folder).
 
 With checkpoints there is a file for each task and epoch. A file that a task has prepared has a
 third name. The next driver of the job gives it its last name, or removes it. Both names have the
@@ -36,11 +36,11 @@ from operators.sinks.url import place_of
 
 logger = logging.getLogger("oka")
 _KEPT = {"kind": "files"}
-"""For `Properties.meaning`: the sinks here make final what any of them has prepared."""
+"""The meaning of state: each sink here can make final what any of them has prepared."""
 
 
 class _Files(SinkOperator[Any]):
-    """What both have in common: the place, and how a task's file comes to its name."""
+    """The common part of both sinks: the place, and the naming of a task's file."""
 
     suffix: ClassVar[str]
     properties = Properties(meaning=_KEPT)
@@ -56,12 +56,12 @@ class _Files(SinkOperator[Any]):
         return self.place.url
 
     def validate(self) -> None:
-        """Make the folder; `GraphError` if that or writing to it is not possible."""
+        """Make the folder; `GraphError` if making it or writing to it is not possible."""
         self.job, self.owner = uuid4().hex, Owner.here("")
         self.place.validate()
 
     def validate_beside(self, other: SinkOperator[Any]) -> None:
-        """Refuse another sink with such files in the folder, however that is spelt."""
+        """Refuse another sink with files of this kind in the same folder, however it is spelt."""
         if (
             isinstance(other, _Files)
             and other.suffix == self.suffix
@@ -95,11 +95,11 @@ class _Files(SinkOperator[Any]):
 class LineFiles(_Files):
     r"""One text file for each task, `part-00000.txt` and so on, with `str(record)` on each line.
 
-    Files of an earlier job in the folder are replaced; with checkpoints there must be none, and
-    each epoch has files of its own, `part-00000-00000007.txt`. Two such sinks of one job are
-    refused where they have one folder; jobs that run at once need a folder each, too: of two that
-    have one, one ends with an error (`claims.py`). The folder may be `s3://bucket/prefix`. A line
-    feed inside a record is written as it is; `JsonLines` keeps such records apart.
+    It replaces files of an earlier job in the folder. With checkpoints there must be none, and each
+    epoch has files of its own, `part-00000-00000007.txt`. Two such sinks of one job must have
+    different folders. Jobs that run at once need different folders, too: of two jobs with the same
+    one, one ends with an error (`claims.py`). The folder may be `s3://bucket/prefix`. A line feed
+    inside a record is written as it is; `JsonLines` keeps such records apart.
 
     >>> LineFiles("out").encode(["a", 1], Failing())
     'a\n1\n'
@@ -118,10 +118,10 @@ class LineFiles(_Files):
 class JsonLines(_Files):
     r"""One file for each task, `part-00000.jsonl` and so on, with a JSON value on each line.
 
-    Files are as those of `LineFiles`. Tuples become arrays, rows of columns, dataclasses and
-    pydantic models objects; numbers of NumPy are numbers, times as ISO 8601 has them, a Decimal, an
-    UUID and a path texts, an enum's member its value. A record that JSON cannot express (bytes,
-    NaN) fails the job.
+    Files are as those of `LineFiles`. Tuples become arrays; rows of columns, dataclasses and
+    pydantic models become objects. NumPy's numbers become numbers, times texts by ISO 8601; a
+    Decimal, a UUID and a path become texts, an enum's member its value. A record that JSON cannot
+    express (bytes, NaN) fails the job.
 
     >>> JsonLines("out").encode([("a", 1), {"b": None}], Failing())
     '["a",1]\n{"b":null}\n'
@@ -167,7 +167,7 @@ class _FileWriter(SinkWriter):
         whose = f"{sink.job}.{context.generation}"
         self._temporary = f".part-{context.index:05}{sink.suffix}.{whose}.tmp"
         self._draft: Draft | None = None
-        """Not yet staged; an epoch without records has none."""
+        """The draft that is not staged yet; an epoch without records has none."""
         if not self._by_epoch:
             self._draft = self._place.open(self._temporary)
 
@@ -177,7 +177,7 @@ class _FileWriter(SinkWriter):
         text = self._encode(records, self._failing)
         if self._draft is None:
             self._draft = self._place.open(self._temporary)
-        if not self._by_epoch:  # else each epoch does
+        if not self._by_epoch:  # otherwise each epoch has a file
             self._claim.check_now_and_then()
         try:
             self._draft.write(text)
@@ -191,14 +191,14 @@ class _FileWriter(SinkWriter):
             raise
 
     def prepare(self, epoch: int) -> tuple[Any, ...] | None:
-        """The final name, and what finishes it; with checkpoints the generation and the place."""
+        """The final name and its token; with checkpoints also the generation and the place."""
         if self._draft is None:
             return None
         name = f"part-{self._index:05}{self._suffix}"
         staged = self._temporary
         if self._by_epoch:
             name = f"part-{self._index:05}-{epoch:08}{self._suffix}"
-            staged = _prepared(name, self._generation)  # `abort` removes none of this name
+            staged = _prepared(name, self._generation)  # `abort` removes no file of this name
         self._claim.check()
         token = self._draft.stage(staged, name)
         if self._by_epoch:
@@ -222,9 +222,9 @@ class _FileWriter(SinkWriter):
         return self._place.of(name)
 
     def _commit_epoch(self, epoch: int, prepared: Any) -> str:
-        """Give a file its name, in the place that the sink had then, or where that was moved to.
+        """Give a file its final name, in the sink's place at that time, or where that was moved to.
 
-        Savepoints that were made before there were generations, folders or S3 have less of it.
+        Old savepoints, from before generations, folders or S3, have fewer items.
         """
         known: tuple[Any, ...] = (prepared,) if isinstance(prepared, str) else tuple(prepared)
         name, generation, of_then, token = (*known, *_UNKNOWN[len(known) :])
@@ -245,7 +245,7 @@ class _FileWriter(SinkWriter):
                 "in it, name the sink anew by .named(…), with "
                 f"drop_state={json.dumps([self._identity])}",
             )
-        if final is None and len(places) == 1:  # with another, they were moved on purpose
+        if final is None and len(places) == 1:  # in another place, they were moved on purpose
             logger.warning(
                 f"{name} of epoch {epoch} is final, and is not in {self._place.url} any more: what "
                 "the job had written there is not written again\n\n"
@@ -255,9 +255,9 @@ class _FileWriter(SinkWriter):
         return (final or self._place).of(name)
 
     def restore(self, epoch: int, prepared: list[tuple[int, Any]]) -> None:
-        """Make final what is stored, and remove what tasks of such an index had beyond it.
+        """Make stored output final, and remove later output of tasks with this index.
 
-        Raises CheckpointError where there is output behind the epoch, which would come again.
+        Raises CheckpointError if there is output behind the epoch, which would come again.
         """
         super().restore(epoch, prepared)
         dropped = []
@@ -299,7 +299,7 @@ class _FileWriter(SinkWriter):
         return re.fullmatch(rf"part-(\d{{5,}})(-\d{{8,}})?{re.escape(self._suffix)}", name)
 
     def _remove_parts_beyond(self) -> None:
-        """Parts that an earlier job with more tasks left would else pass for this job's."""
+        """Otherwise parts of an earlier job with more tasks would pass for this job's."""
         found = [(name, self._final(name)) for name in self._place.names()]
         self._place.drop(
             name for name, part in found if part and (part[2] or int(part[1]) >= self._parallelism)
@@ -312,9 +312,9 @@ def _prepared(name: str, generation: int | None) -> str:
 
 
 _UNKNOWN: tuple[Any, ...] = ("", None, None, "")
-"""Name, generation, place and token, where nothing says them."""
+"""The defaults of name, generation, place and token."""
 _NAME = re.compile(r"part-\d{5,}-\d{8,}[^/\0]*")
 _LEFT = re.compile(
     r"\.part-(\d{5,})(?:-\d{8,})?(\.[a-z]+)(?:\.[0-9a-f]{32})?(?:\.(\d+))?\.(?:prepared|tmp)"
 )
-"""What is not final, of an index, with a suffix, and of a generation."""
+"""The pattern of files that are not final, by index, suffix and generation."""

@@ -11,16 +11,16 @@ from engine.network import Batch
 from engine.state import trust
 
 Gathered: TypeAlias = tuple[int, int, Any]
-"""Index and parallelism of a task, and all that it has gathered."""
+"""Index and parallelism of a task, and all its output so far."""
 
 
 def gathered(context: TaskContext, what: Any) -> Gathered:
-    """What a task prepares for an epoch."""
+    """The prepared output of a task for an epoch."""
     return context.index, context.parallelism, what
 
 
 def newest(prepared: Iterable[tuple[int, Gathered]]) -> list[Any]:
-    """What each task of a checkpoint had gathered, from what it prepared epoch by epoch."""
+    """The output of each task of a checkpoint, from its prepared output epoch by epoch."""
     of_task = {(index, parallelism): what for _, (index, parallelism, what) in prepared}
     return list(of_task.values())
 
@@ -38,7 +38,7 @@ def encoded(batch: Any) -> tuple[int, bytes]:
 
 
 def decoded(kept: tuple[int, bytes]) -> Any:
-    """The batch again."""
+    """The decoded batch."""
     records, data = kept
     if records >= 0:
         return Batch.from_bytes(data, records)
@@ -46,7 +46,7 @@ def decoded(kept: tuple[int, bytes]) -> Any:
 
 
 def restored(kept: tuple[int, bytes]) -> Any:
-    """As `decoded`, of what comes from a checkpoint. Raises CheckpointError."""
+    """As `decoded`, for bytes of a checkpoint. Raises CheckpointError."""
     records, data = kept
     if records >= 0:
         trust.check("what a sink has gathered", data)

@@ -6,7 +6,7 @@ from engine.graph.failing import Failing
 
 
 def lines(batch: list[Any], failing: Failing) -> str:
-    """`str` of each record, with a line feed behind it; tells which record has none."""
+    """`str` of each record, with a line feed behind it; notes a record whose `str` fails."""
     records = iter(batch)
     try:
         # `map` would take a StopIteration of a record's `__str__` for its end.

@@ -1,8 +1,8 @@
-"""Files of a sink as objects in S3: multipart uploads, which nobody sees until they are completed.
+"""Files of a sink as objects in S3: multipart uploads, which are invisible until completed.
 
-An upload whose task was killed would stay for good, and cost money: it is in no listing of objects.
-So each upload has a small object with its staged name, which says which upload it is. A task that
-finds one that nobody will finish aborts the upload. A task that is killed before it has written
+An upload whose task was killed would stay for good, and cost money: no listing of objects has it.
+So each upload has a small object with its staged name, which identifies the upload. A task that
+finds such an object of a dead upload aborts the upload. A task that is killed before it has written
 that object leaves an upload without parts, which costs nothing.
 """
 
@@ -36,7 +36,7 @@ class S3Prefix(Place):
 
     @property
     def url(self) -> str:
-        """As people write it, without a slash at its end."""
+        """The URL as users write it, without a slash at its end."""
         return "s3://" + "/".join(filter(None, self._where))
 
     @cached_property
@@ -45,18 +45,18 @@ class S3Prefix(Place):
         return S3.open(self.url)
 
     def validate(self) -> None:
-        """Ask nobody: the driver may have no credentials, and need none."""
+        """Check nothing: the driver may have no credentials, and needs none."""
 
     def is_same(self, other: Place) -> bool:
         """Whether the other is the same bucket and prefix."""
         return isinstance(other, S3Prefix) and self._where == other._where
 
     def make(self) -> None:
-        """Raise StorageError now where the bucket or the credentials do not suit."""
+        """Raise StorageError if the bucket or the credentials do not work."""
         self.names()
 
     def names(self) -> Iterable[str]:
-        """Names of all objects; uploads are not among them until they are completed."""
+        """The names of all objects, without uploads that are not completed."""
         return [key for key, _ in self.s3.list() if key and "/" not in key]
 
     def has(self, name: str) -> bool:
@@ -68,7 +68,7 @@ class S3Prefix(Place):
         return _ObjectDraft(self)
 
     def finish(self, staged: str, final: str, token: str) -> bool:
-        """Complete the upload; True also if an earlier completion passed without its answer."""
+        """Complete the upload; also True if an earlier completion succeeded without an answer."""
         if not token:
             return False
         upload, size, *tags = json.loads(token)
@@ -83,7 +83,7 @@ class S3Prefix(Place):
         return is_done
 
     def drop(self, names: Iterable[str]) -> None:
-        """Remove objects of these names, and abort the uploads that they stand for."""
+        """Remove objects of these names, and abort their uploads."""
         found = list(names)
         for name in found:
             if name.startswith(".") and not name.endswith(CLAIM):
@@ -92,12 +92,12 @@ class S3Prefix(Place):
             self.s3.delete(found)
 
     def hold(self, name: str, text: str) -> Hold:
-        """Write a small object; nobody can hold one."""
+        """Write a small object; objects have no locks."""
         self.write(name, text)
         return Hold()
 
     def is_held(self, name: str) -> bool | None:
-        """None: nobody knows who holds an object."""
+        """None: objects have no locks."""
         return None
 
     def read(self, name: str) -> str | None:
@@ -146,7 +146,8 @@ class _ObjectDraft(Draft):
     def __init__(self, prefix: S3Prefix) -> None:
         self._s3 = prefix.s3
         self._begun: tuple[str, str, str] | None = None
-        """What has to be aborted before it is staged again: its two names, and the upload."""
+        """An upload that must be aborted before the file is staged again: its two names, and the
+        upload."""
         self.file = tempfile.TemporaryFile("w", encoding="utf-8", newline="\n")  # noqa: SIM115
 
     def stage(self, staged: str, final: str) -> str:
@@ -159,7 +160,7 @@ class _ObjectDraft(Draft):
             self._s3.put(staged, json.dumps([final, upload]).encode())
             tags = self._s3.fill_upload(final, upload, f"/proc/self/fd/{descriptor}")
         except BaseException:
-            with suppress(StorageError):  # else the next call does it, or who goes on
+            with suppress(StorageError):  # otherwise the next call does it, or a later job
                 self._forget()
             raise
         size = os.fstat(descriptor).st_size

@@ -1,7 +1,7 @@
-"""Where the files of a sink go: a folder, or a prefix in S3.
+"""The place of a sink's files: a folder, or a prefix in S3.
 
-Both take a file in two steps. What was staged outlives the machine, and nobody sees it by its final
-name; `finish` gives it that, and may come again.
+Both take a file in two steps. A staged file outlives the machine, and has no final name yet;
+`finish` gives it that name, and may be called again.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ class Place(ABC):
     @property
     @abstractmethod
     def url(self) -> str:
-        """The URL or path, as people write it."""
+        """The URL or path, as users write it."""
 
     @abstractmethod
     def validate(self) -> None:
-        """Raise GraphError where nothing can be written to. Called on the driver."""
+        """Raise GraphError if nothing can be written to it. Called on the driver."""
 
     @abstractmethod
     def is_same(self, other: Place) -> bool:
-        """Whether a name is one file in both, however they are spelt."""
+        """Whether both are the same place, however they are spelt."""
 
     @abstractmethod
     def make(self) -> None:
-        """Make the place if it is missing, for a task that will write."""
+        """Make the place for a task that will write, if it is missing."""
 
     @abstractmethod
     def names(self) -> Iterable[str]:
@@ -51,10 +51,10 @@ class Place(ABC):
 
     @abstractmethod
     def finish(self, staged: str, final: str, token: str) -> bool:
-        """Make a file final that was staged as this, in place of one that there was.
+        """Make a staged file final, in place of an existing one.
 
-        False if there is nothing by this name: it has been finished, or dropped. `token` is what
-        `Draft.stage` gave here; that of another place is "".
+        False if there is no file of this name: it was finished or dropped. `token` is the result of
+        `Draft.stage` here; that of another place is "".
         """
 
     @abstractmethod
@@ -75,7 +75,7 @@ class Place(ABC):
 
     @abstractmethod
     def write(self, name: str, text: str) -> None:
-        """Give a small file a longer content. A hold of it lasts."""
+        """Replace the content of a small file by a longer one. Holds of it stay."""
 
     @abstractmethod
     def gone(self) -> OSError:
@@ -93,7 +93,7 @@ class Hold:
         self._descriptor = descriptor
 
     def end(self) -> None:
-        """Let go of it; idempotent."""
+        """Release it; idempotent."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -116,13 +116,13 @@ class Draft(ABC):
         """Keep it as `staged`; returns the token with which `finish` makes it `final`."""
 
     def close(self) -> None:
-        """Let go of it, staged or not; idempotent."""
-        with contextlib.suppress(OSError):  # what cannot be flushed is dropped all the same
+        """Close it, staged or not; idempotent."""
+        with contextlib.suppress(OSError):  # content that cannot be flushed is dropped, too
             self.file.close()
 
 
 class Folder(Place):
-    """A folder of the machine that a task is on; several may share it."""
+    """A folder on a task's machine; several machines may share it."""
 
     def __init__(self, path: Path) -> None:
         # Absolute, since a worker may have another working directory.
@@ -153,7 +153,7 @@ class Folder(Place):
         self.path.mkdir(parents=True, exist_ok=True)
 
     def names(self) -> Iterable[str]:
-        """Names of all files in the folder; none where it is missing."""
+        """Names of all files in the folder; none if it is missing."""
         try:
             return [path.name for path in self.path.iterdir()]
         except FileNotFoundError:
@@ -168,7 +168,7 @@ class Folder(Place):
         return _FileDraft(self, temporary)
 
     def finish(self, staged: str, final: str, token: str) -> bool:
-        """Rename the staged file; False if there is none."""
+        """Rename the staged file; False if it is missing."""
         try:
             (self.path / staged).replace(self.path / final)
         except (FileNotFoundError, NotADirectoryError):
@@ -189,7 +189,7 @@ class Folder(Place):
             with contextlib.suppress(OSError):  # file systems without locks
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.write(descriptor, text.encode())
-            before.rename(self.path / name)  # nobody sees it before it is locked
+            before.rename(self.path / name)  # it becomes visible when it is locked
         except FileNotFoundError:
             raise self.gone() from None
         return hold
@@ -206,12 +206,12 @@ class Folder(Place):
             return None
 
     def write(self, name: str, text: str) -> None:
-        """Write over a small file, whose lock lasts; nothing happens if it is gone."""
+        """Overwrite a small file, which keeps its lock; nothing happens if it is gone."""
         with contextlib.suppress(FileNotFoundError), (self.path / name).open("r+b") as file:
             file.write(text.encode())
 
     def gone(self) -> OSError:
-        """The error for a task whose folder, or what it has written there, is gone."""
+        """The error for a task whose folder, or output there, is gone."""
         what = "what this task has written there" if self.path.is_dir() else "it"
         return FileNotFoundError(
             f"the folder {self.url!r} was deleted or moved while the job runs: {what} is "
@@ -265,10 +265,10 @@ def _is_locked(path: Path) -> bool:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
-    except OSError:  # it has just gone, or there are no locks here
+    except OSError:  # it was just removed, or the file system has no locks
         return False
     return False
 
 
 CLAIM = ".claim"
-"""How names end of files that say who writes there."""
+"""The suffix of claims."""

@@ -13,21 +13,21 @@ logger = logging.getLogger("oka")
 
 
 class Respond(SinkOperator[Response]):
-    """Answers the requests of an `HttpSource`: its records are what `request.reply(…)` makes.
+    """Answers the requests of an `HttpSource`: its records are results of `request.reply(…)`.
 
-    Rows of columns with `_request` are answered with what else is in them, as JSON. A request is
-    answered once; later answers to it are dropped. A record that is no answer is logged, and does
-    not end the job; the request that the operator right before made it of gets a 500.
+    Rows of columns with `_request` are answered with their other columns, as JSON. A request is
+    answered once; later answers are dropped. A record that is no answer is logged, and does not end
+    the job; its request in the operator right before gets a 500.
     """
 
     properties = Properties(services=(Answering(),), accepts_columns=True, check=check_answer)
 
     def open(self, _context: TaskContext) -> SinkWriter:
-        """The way to the gateways."""
+        """A writer to the gateways of this worker."""
         return _Writer(gateway_in_use())
 
     def commit(self, _epoch: int, _committed: list[Any]) -> None:
-        """Nothing: the job's result says nothing of answers."""
+        """Nothing: the job's result does not include answers."""
 
 
 class _Writer(SinkWriter):

@@ -1,4 +1,4 @@
-"""The place for files that a folder or a URL names."""
+"""The place of files for a folder or a URL."""
 
 from __future__ import annotations
 

@@ -12,10 +12,10 @@ T = TypeVar("T")
 
 
 class Blocks(SourceReader):
-    """Blocks of records in batches of `size`, with no step of Python between those of a block.
+    """Blocks of records in batches of `size`, with no step of Python between batches of a block.
 
-    `blocks(start)` gives every block behind a start that it can be called with again. A position is
-    a start, and how many records of the block were given.
+    `blocks(start)` gives each block with its start, from which it can begin again. A position is a
+    start and the number of the block's records that were given.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class Blocks(SourceReader):
 
     @property
     def position(self) -> tuple[Any, ...]:
-        """Computed from what is left of the block: nothing is counted."""
+        """Computed from the rest of the block, without a counter."""
         given = self._count - length_hint(self._left)
         return self._start, self._skipped + min(given * self._size, self._length)
 
@@ -53,15 +53,15 @@ class Blocks(SourceReader):
             self._length = len(block)
             cut = (slices if is_columns(block) else batches)(block, self._size)
             self._count, self._left = len(cut), iter(cut)
-            del block, cut  # their memory is for the next block, as soon as the last batch is given
+            del block, cut  # the next block reuses their memory, as soon as the last batch is given
             yield self._left
 
 
 def batches(block: list[T], size: int) -> list[list[T]]:
     """The block in lists of `size` records, the last of which may be shorter.
 
-    It is itself one where it has no more. They are made at once, which takes half the time of a
-    generator where they are short.
+    A block of at most `size` records is the only list. The lists are made at once, which takes half
+    the time of a generator for short ones.
 
     >>> list(batches([1, 2, 3], 2))
     [[1, 2], [3]]
@@ -69,5 +69,5 @@ def batches(block: list[T], size: int) -> list[list[T]]:
     if 0 < len(block) <= size:
         return [block]
     if size == 1:
-        return [[record] for record in block]  # less than half the time of slices
+        return [[record] for record in block]  # takes less than half the time of slices
     return [block[start : start + size] for start in range(0, len(block), size)]

@@ -1,4 +1,4 @@
-"""A source of records that are already there."""
+"""A source of a given collection of records."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
@@ -22,12 +22,12 @@ T = TypeVar("T")
 
 
 class Collection(SourceOperator[T]):
-    """The records of a list or another finite iterable, which is copied at once.
+    """The records of a list or another finite iterable, of which it makes a copy.
 
     Task i of n emits the i-th of n parts, each in order. The rows of a `pyarrow.RecordBatch` are
-    records, but it is in one part as a whole. A `pyarrow.Table` or a DataFrame of pandas or Polars
-    is taken as batches of its rows. A job goes on from a checkpoint only with as many as there
-    were. `rate` is records per second over all tasks.
+    records, but a batch is in one part as a whole. A `pyarrow.Table` or a DataFrame of pandas or
+    Polars counts as batches of its rows. A job goes on from a checkpoint only with the same number
+    of records. `rate` is records per second over all tasks.
 
     >>> context = TaskContext("collection[1]", 1, 2, 2, "job")
     >>> list(Collection(["a", "b", "c", "d", "e", "f"]).open(context))
@@ -64,7 +64,7 @@ class Collection(SourceOperator[T]):
 
     @property
     def properties(self) -> Properties:
-        """Its rate, whether records are columns, and that they are there."""
+        """Its rate, whether records are columns, and that it never waits."""
         return Properties(
             rate=self.rate,
             emits_columns=self.columnar,
@@ -93,7 +93,7 @@ class Collection(SourceOperator[T]):
 
 
 class _Part(Blocks):
-    """One part. A position has the number of all records, too, by which they are divided."""
+    """One part. A position has the number of all records, too, since the parts depend on it."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class _Part(Blocks):
         return (*super().position, self._records)
 
     def restore(self, position: tuple[Any, ...]) -> None:
-        """Begin in the middle of a block; CheckpointError where it is of another collection."""
+        """Begin in the middle of a block; CheckpointError for a position of another collection."""
         start, skipped, *records = position
         if records not in ([], [self._records]):
             raise CheckpointError(
@@ -122,7 +122,7 @@ class _Part(Blocks):
 
 
 def _batches(records: Any) -> list[Any] | None:
-    """The rows of a table or a frame as batches that tasks can share; None of anything else."""
+    """The rows of a table or a frame as batches that tasks can share; None for other values."""
     columns = as_columns(records)
     return None if columns is None else slices(columns, _BATCH_ROWS)
 

@@ -1,4 +1,4 @@
-"""A source that runs a generator function of the user's."""
+"""A source that runs a user's generator function."""
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator
@@ -27,7 +27,7 @@ class At:
 
 
 class Function(SourceOperator[T]):
-    """Calls the function once in every task; what it returns is iterated over.
+    """Calls the function once in every task, and iterates over the result.
 
     It gets the `TaskContext` if it has a parameter for one. It gives records, lists of records (of
     any length, so a record that is a list must be inside a list) or `pyarrow.RecordBatch`es, whose
@@ -38,9 +38,9 @@ class Function(SourceOperator[T]):
     >>> list(Function(numbers).open(TaskContext("function[1]", 1, 3, 100, "job")))
     [1, 4, 7]
 
-    In a job with checkpoints it has a second parameter, `position`: where it begins, None at
-    first. With all that it gives it tells the position behind that, as `At`. From a position it
-    has to give the same again; the context stays that of its share, however many tasks there are.
+    In a job with checkpoints it has a second parameter, `position`, where it begins: None at first.
+    It gives each item as an `At`, with the position behind the item. From a position it has to give
+    the same items again. The context stays that of its share, however many tasks there are.
 
     >>> def pairs(context, position):
     ...     for number in range(position or 0, 6, 2):
@@ -68,12 +68,12 @@ class Function(SourceOperator[T]):
 
     @property
     def properties(self) -> Properties:
-        """Its rate, and whether it tells where it is."""
+        """Its rate, and whether it gives positions."""
         meaning = {"kind": "function"}
         return Properties(rate=self.rate, goes_on=self.parameters == 2, meaning=meaning)
 
     def open(self, context: TaskContext) -> Iterable[Any]:
-        """The items that the function gives; its lists are cut into batches."""
+        """The function's items; its lists are cut into batches."""
         if self.parameters == 2:
             return _Reader(self.function, context)
         return self._batches(context)
@@ -84,7 +84,7 @@ class Function(SourceOperator[T]):
 
 
 class _Reader(SourceReader):
-    """The items of one task. A position is the function's, and a count of records behind it."""
+    """The items of one task. A position is the function's, and a number of records behind it."""
 
     def __init__(self, function: Callable[..., Iterable[At]], context: TaskContext) -> None:
         self._function = function
@@ -107,7 +107,7 @@ class _Reader(SourceReader):
                     "has a parameter for the position"
                 )
             item, given = at.item, 0
-            if skipped:  # one without a record may come again in front of those that were given
+            if skipped:  # an item without a record may come again in front of those that were given
                 given = min(skipped, len(item))
                 item = part(item, given)
                 skipped -= given
@@ -138,7 +138,7 @@ def _cut(item: Any, size: int) -> list[Any]:
 
 
 def _parameters(function: object) -> int:
-    """How many arguments it takes: none, the context, or that and a position."""
+    """The number of its arguments: none, the context, or the context and a position."""
     if not callable(function) or isinstance(function, type):
         raise GraphError(
             f"Function got {type(function).__name__} {function!r:.80}, "
@@ -149,7 +149,7 @@ def _parameters(function: object) -> int:
         raise GraphError("Function got an async function, expected a plain generator function")
     try:
         signature = inspect.signature(function)
-    except (TypeError, ValueError):  # some built-in functions do not tell
+    except (TypeError, ValueError):  # some built-in functions have no signature
         return 0
     most = 2 if "position" in signature.parameters else 1
     for count in range(most, -1, -1):

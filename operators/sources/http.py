@@ -27,31 +27,31 @@ if TYPE_CHECKING:
 class HttpSource(SourceOperator[Any]):
     """Requests to a path of an HTTP server, which `respond()` answers.
 
-    A task takes what waits, up to `batch_size` requests at once; with `max_wait_ms` it waits for so
-    long after the first for more, which larger batches of a model may be worth. Requests that are
-    not answered within `timeout` seconds get a 504, those above `max_in_flight` at once a 503 and
+    A task takes up to `batch_size` waiting requests at once. With `max_wait_ms` it waits this long
+    after the first for more, if larger batches pay off, as for a model. Requests that are not
+    answered within `timeout` seconds get a 504, those above `max_in_flight` at once a 503 and
     bodies above `max_body_bytes` a 413.
 
-    Bodies under way and answers that clients have not read take `max_in_flight_bytes` in all;
-    above that there are 503s. None is four of the largest bodies, and 64 MiB at least. A client
-    that takes longer than `client_timeout` seconds for what it has to do next (TLS, a request, its
-    body, reading on) is cut off, and so are the idlest where more than `max_connections` come, or
-    more than the process has descriptors for.
+    Bodies under way and answers that clients have not read take `max_in_flight_bytes` in all; above
+    that there are 503s. None is four of the largest bodies, and 64 MiB at least. A client that
+    takes longer than `client_timeout` seconds for its next step (TLS, a request, its body, reading
+    on) is cut off. So are the idlest clients if there are more than `max_connections`, or more than
+    the process has descriptors for.
 
     It listens on this machine alone unless `host` says otherwise; clients then have to show
     `token`, as `Authorization: Bearer …`. With `certificate`, files in PEM of a certificate with
     its chain and of its key, it speaks HTTPS.
 
-    With a `schema` records are pairs of a request and what its body says in JSON: a dict for a dict
-    of names and types (`schema={"text": str, "top": int}`), else what a dataclass, a TypedDict or a
-    pydantic model makes of it. Bodies that do not fit are answered with 422 and each field that is
-    wrong. With a `pyarrow.Schema` records are columns: its fields, of which each body has to have
-    all, and `_request`, by which `respond()` answers each row with what else is in it.
+    With a `schema` records are pairs of a request and its JSON body: a dict for a dict of names and
+    types (`schema={"text": str, "top": int}`), else a dataclass, a TypedDict or a pydantic model.
+    Bodies that do not fit are answered with 422 and each wrong field. With a `pyarrow.Schema`
+    records are columns: its fields, which each body must have, and `_request`, by which `respond()`
+    answers each row with its other columns.
 
     `with_parallelism(2).on_nodes(0, 1)` makes a gateway on each of two nodes; gateways of one node
     share its port.
 
-    It never ends by itself. Behind a failure, what was under way is answered with 503.
+    It never ends by itself. After a failure, requests under way are answered with 503.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class HttpSource(SourceOperator[Any]):
                 raise GraphError(f"{name} is {value!r}, expected a number >= {least:g}")
         self.max_wait_ms = max_wait_ms
         self.schema = schema
-        # Made here: names in a script's annotations are known where the script runs.
+        # Made here, since names in a script's annotations are known where the script runs.
         self._adapter = None if schema is None or is_schema(schema) else _adapter(schema)
         self.settings = GatewaySettings(
             host,
@@ -114,7 +114,7 @@ class HttpSource(SourceOperator[Any]):
 
     @property
     def properties(self) -> Properties:
-        """Where it listens; one task does, unless the program says otherwise."""
+        """Its endpoint; one task by default."""
         return Properties(
             parallelism=1, services=(self.settings,), emits_columns=is_schema(self.schema)
         )
@@ -141,10 +141,10 @@ class _Requests(SourceReader):
         self._linger_seconds = linger_seconds
 
     def restore(self, position: tuple[()]) -> None:
-        """Nothing: earlier requests have got a 503."""
+        """Nothing: earlier requests were answered with 503."""
 
     def _refuse(self, request: Request, wrong: Sequence[Any]) -> None:
-        """Say what is wrong with its body."""
+        """Answer the request with the errors of its body."""
         said = {"detail": wrong, "request": f"{request.id:x}"}
         self._server.reply([request.reply(said, 422)])
 
@@ -204,7 +204,7 @@ class _Columns(_Requests):
     def _columns(
         self, requests: Sequence[Request], rows: Sequence[dict[str, Any]]
     ) -> Iterator[Any]:
-        """One batch, or several where one does not take all: a dictionary has so many values."""
+        """One batch, or several if one cannot take all: a dictionary's size is limited."""
         if not rows:
             yield []
             return
@@ -245,4 +245,4 @@ _OF_THIS_MACHINE = ("127.0.0.1", "::1", "localhost")
 _LAST_PORT = 65535
 _LEAST_BYTES = 64 << 20
 _LOOK_SECONDS = 0.1
-"""So often the task looks whether it has ended."""
+"""Seconds between the task's checks whether it has ended."""

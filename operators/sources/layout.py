@@ -1,8 +1,9 @@
-"""Which bytes of which files the shares of a source read, also when the files have changed since.
+"""The bytes of files that the shares of a source read, even if the files have grown since.
 
 The files at a job's first start are the first layer: all of them laid end to end and cut in equal
-parts. A job that goes on reads its layers to their end. What was added since is a layer of its own,
-cut among the shares that tasks still read. So no share has to know how far others are.
+parts. A restored job reads its layers to their end. Bytes that were added since are a layer of
+their own, divided among the shares that tasks still read. So no share has to know the positions of
+others.
 """
 
 import os
@@ -16,22 +17,22 @@ from engine.errors import CheckpointError
 
 
 class Piece(NamedTuple):
-    """Bytes of a file, as it was when it had `end` bytes."""
+    """Bytes of a file that had `end` bytes."""
 
     path: str
     begin: int
     end: int
     mark: str
-    """Of the file up to the end, as `mark_of` says."""
+    """The mark of the file up to the end, by `mark_of`."""
 
     @property
     def is_packed(self) -> bool:
-        """Whether it has to be unpacked, and cannot be entered in the middle."""
+        """Whether it is packed, so that reading cannot begin in the middle."""
         return self.path.endswith(".gz")
 
 
 class Layer(NamedTuple):
-    """Pieces laid end to end, and the numbers of the shares that have equal parts of them."""
+    """Pieces laid end to end, and the numbers of the shares with equal parts of them."""
 
     pieces: tuple[Piece, ...]
     shares: tuple[int, ...]
@@ -39,7 +40,7 @@ class Layer(NamedTuple):
 
 @dataclass(frozen=True)
 class Range:
-    """What one share reads of a piece: the lines that begin from `begin` on and before `end`."""
+    """A share's range of a piece: the lines that begin from `begin` on and before `end`."""
 
     name: tuple[int, int]
     """The numbers of its layer and of the piece in there."""
@@ -49,14 +50,14 @@ class Range:
 
 
 def layers_of(layout: Iterable[Any]) -> tuple[Layer, ...]:
-    """What was kept of them as plain tuples."""
+    """The layers, from plain tuples."""
     return tuple(
         Layer(tuple(Piece(*each) for each in pieces), tuple(shares)) for pieces, shares in layout
     )
 
 
 def ranges(layers: Sequence[Layer], share: int) -> Iterator[Range]:
-    """Those of a share.
+    """The ranges of a share.
 
     >>> first = Layer((Piece("a", 0, 6, ""), Piece("b", 0, 4, "")), (0, 1))
     >>> [(each.piece.path, each.begin, each.end) for each in ranges([first], 1)]
@@ -72,7 +73,7 @@ def ranges(layers: Sequence[Layer], share: int) -> Iterator[Range]:
         for at, piece in enumerate(layer.pieces):
             size = piece.end - piece.begin
             if piece.is_packed:
-                # It cannot be entered in the middle: whoever has its middle reads it all.
+                # The share with the middle of a packed file reads all of it.
                 if begin <= offset + size // 2 < end:
                     yield Range((number, at), piece, piece.begin, piece.end)
             elif begin < offset + size and offset < end:
@@ -84,9 +85,9 @@ def ranges(layers: Sequence[Layer], share: int) -> Iterator[Range]:
 def continued(
     layers: Sequence[Layer], files: Sequence[Piece], open_shares: Collection[int]
 ) -> tuple[Layer, ...]:
-    """The layers, and one more for what was added to the files since, if anything was.
+    """The layers, and one more if bytes were added to the files since.
 
-    Raises CheckpointError for a file that is not the one that it was.
+    Raises CheckpointError for a file that was replaced or changed.
     """
     known = last_pieces(layers)
     news = []
@@ -105,14 +106,14 @@ def continued(
 
 
 def last_pieces(layers: Iterable[Layer]) -> Mapping[str, Piece]:
-    """By path, the last piece of each file: with its size, as far as it is known."""
+    """The last piece of each file, by path, with the last known size."""
     return {piece.path: piece for layer in layers for piece in layer.pieces}
 
 
 def mark_of(path: str, size: int) -> str:
-    """The mark of a file of so many bytes: a hash of its first and last bytes.
+    """The mark of the first `size` bytes of a file: a hash of the first and last of them.
 
-    It is that of a file which has grown since, too.
+    A file that has grown since has the same mark.
     """
     with Path(path).open("rb", buffering=0) as file:
         head = file.read(min(size, _MARK_BYTES)) or b""
@@ -122,7 +123,7 @@ def mark_of(path: str, size: int) -> str:
 
 
 def check_there(piece: Piece) -> None:
-    """Raise CheckpointError unless a file is there that has lines to read, as far as it was."""
+    """Raise CheckpointError if a file with lines to read is gone or has changed."""
     size = _size(piece.path)
     if size < piece.end or mark_of(piece.path, piece.end) != piece.mark:
         raise CheckpointError(
@@ -133,7 +134,7 @@ def check_there(piece: Piece) -> None:
 
 
 def refuse_continued(piece: Piece) -> NoReturn:
-    """Raise CheckpointError for a last line that was read without an end and has grown."""
+    """Raise CheckpointError if a last line that was read without an end has grown."""
     raise CheckpointError(
         f"{piece.path} has grown in the middle of a line: its last line had no end when it was "
         f"read, at byte {piece.end:,}, and goes on now",
@@ -152,9 +153,9 @@ def _check_new(file: Piece, gone: Iterable[Piece]) -> None:
 
 
 def _check_grown(before: Piece, now: Piece) -> None:
-    """Raise CheckpointError unless the file is as it was, with something behind it or nothing."""
+    """Raise CheckpointError unless the file is unchanged or has only grown."""
     if not now.end:
-        return  # who has lines of it to read finds that out
+        return  # a share with lines of it will notice that
     if now.is_packed:
         wrong = "has changed, expected it as it was: what is packed cannot be told apart"
     elif now.end < before.end:

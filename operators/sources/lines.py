@@ -1,4 +1,4 @@
-r"""Lines of files, as blocks of whole ones, from anywhere on.
+r"""Lines of files, in blocks of whole lines, from any position on.
 
 A line ends in `\n`, `\r\n` or `\r`, as in Python's `open`.
 """
@@ -16,9 +16,9 @@ T = TypeVar("T")
 
 
 class File(io.RawIOBase):
-    """A file that may be open only while it is read from, so that there may be many.
+    """A file that is open only while it is read, so that there may be many.
 
-    Raises OSError where another has taken its place meanwhile.
+    Raises OSError if another file has replaced it meanwhile.
     """
 
     def __init__(self, path: str, *, stays_open: bool = True) -> None:
@@ -38,20 +38,20 @@ class File(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Go on there; from the beginning or from where it is."""
+        """Set the position, from the beginning or from the current one."""
         self._at = offset if whence == os.SEEK_SET else self._at + offset
         return self._at
 
     def tell(self) -> int:
-        """Where it goes on."""
+        """The position."""
         return self._at
 
     def read(self, size: int = -1) -> bytes:
-        """At most so many bytes of what comes next."""
+        """At most this many of the next bytes."""
         return self._with(lambda file: file.read(size)) or b""
 
     def readinto(self, buffer: Any) -> int:
-        """Read what comes next."""
+        """Read the next bytes into the buffer."""
         return self._with(lambda file: file.readinto(buffer)) or 0
 
     def close(self) -> None:
@@ -88,8 +88,8 @@ def whole_lines(
 ) -> Iterator[tuple[int, bytes]]:
     """The lines that begin in the range, as blocks of whole lines that end in a line feed.
 
-    Each comes with its offset in the file, unpacked; `offset` is that of the first, if not of all.
-    Only the last line of a file, which has so many bytes, may be without an end.
+    Each comes with its offset in the unpacked file; `offset` is that of the first block. Only the
+    last line of a file of `size` bytes may be without an end.
     """
     path = of.piece.path
     if of.piece.is_packed:
@@ -127,7 +127,7 @@ def line_start(file: io.RawIOBase, at: int, size: int) -> int:
 
 
 def ends_line(file: io.RawIOBase, size: int) -> bool:
-    """Whether no line goes on behind so many bytes."""
+    """Whether a line ends at this byte."""
     if size == 0:
         return True
     file.seek(size - 1)
@@ -138,7 +138,7 @@ def _blocks(
     file: io.RawIOBase | gzip.GzipFile, limit: int | None, block_bytes: int
 ) -> Iterator[tuple[int, bytes]]:
     """The next `limit` bytes (all, if None), cut behind line ends; all become a line feed."""
-    begun: list[bytes] = []  # pieces of a line that has not ended yet
+    begun: list[bytes] = []  # parts of a line that has not ended yet
     start = file.tell()
     left = float("inf") if limit is None else limit
     while left > 0 and (block := file.read(int(min(block_bytes, left)))):
@@ -152,7 +152,7 @@ def _blocks(
         if cut:
             yield start, b"".join((*begun, block[:cut]))
             begun = []
-            start = file.tell() - (len(block) - cut)  # no line end is in there that was replaced
+            start = file.tell() - (len(block) - cut)  # no line end of the rest was replaced
         if cut < len(block):
             begun.append(block[cut:])
     if begun:

@@ -1,4 +1,4 @@
-"""A source of models: those it is given, or each new content of a folder."""
+"""A source of models: given ones, or each new content of a folder."""
 
 import logging
 import time
@@ -32,9 +32,8 @@ class Models(SourceOperator[Any]):
     >>> list(Models(b"first", b"second").open(context))
     [b'first', b'second']
 
-    In a job with checkpoints that goes on after a failure, the one that was given last comes first,
-    again, with its version. Of a watched path that has changed meanwhile it is what is there now,
-    with the next version.
+    After a failure, a job with checkpoints first gets its last model again, with the same version.
+    If a watched path has changed meanwhile, it gets the current content, with the next version.
 
     >>> reader = Models(b"first", b"second", b"third").open(context)
     >>> reader.restore((2, ""))
@@ -72,7 +71,7 @@ class Models(SourceOperator[Any]):
         self.seconds = seconds
 
     def validate_here(self) -> None:
-        """Fail if what is to be watched is not there."""
+        """Raise an error if the watched path does not exist."""
         if self.watch is not None and not self.watch.exists():
             raise GraphError(_missing(self.watch), hint=_MISSING)
 
@@ -82,9 +81,9 @@ class Models(SourceOperator[Any]):
 
 
 class _Reader(SourceReader):
-    """A position is the version of the model that was given last, and what tells its content.
+    """A position is the version of the last model, and the mark of its content.
 
-    The version of one of several values is their number, unless they bring their own.
+    The version of one of several values is its number, unless it brings its own.
     """
 
     def __init__(self, models: Models, context: TaskContext) -> None:
@@ -92,7 +91,7 @@ class _Reader(SourceReader):
         self._context = context
         self._given = 0
         self._content = ""
-        """Of a watched path."""
+        """The mark of the watched path's content."""
 
     @property
     def position(self) -> tuple[int, str]:
@@ -124,9 +123,9 @@ class _Reader(SourceReader):
         end = None if seconds is None else time.monotonic() + seconds
         published = None
         is_again = self._given > 0
-        seen = _content(path)  # what is there at the start is whole
+        seen = _content(path)  # the content at the start is complete
         if is_again and _told(seen) != self._content:
-            seen = None  # it may be on its way
+            seen = None  # the first content may still be on its way
         said = time.monotonic()
         while end is None or time.monotonic() < end:
             now = _content(path)
@@ -158,12 +157,12 @@ def _version(values: Sequence[Any]) -> int:
 
 
 def _told(content: list[FileOnDisk] | None) -> str:
-    """A short text that tells one content from another."""
+    """A short text that identifies a content."""
     return blake2b(repr(content).encode(), digest_size=16).hexdigest()
 
 
 def _content(path: Path) -> list[FileOnDisk] | None:
-    """What tells one content of the path from another; None while there is no model to read."""
+    """The status of all files of the path; None while there is no model to read."""
     try:
         return _files(path) or None
     except ModelError:
@@ -171,7 +170,7 @@ def _content(path: Path) -> list[FileOnDisk] | None:
 
 
 def _trouble(path: Path) -> str:
-    """Why there is no content, in words."""
+    """The reason why there is no content."""
     try:
         return "it is empty" if not _files(path) else "it has just changed"
     except ModelError as error:
@@ -189,7 +188,7 @@ def _missing(path: Path) -> str:
 
 
 def _pause(seconds: float) -> Iterator[list[Any]]:
-    """Wait, with empty batches meanwhile: at those a task notices that it was cancelled."""
+    """Wait, with empty batches meanwhile, at which a task notices that it was cancelled."""
     end = time.monotonic() + seconds
     while (left := end - time.monotonic()) > 0:
         yield []

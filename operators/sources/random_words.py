@@ -22,7 +22,7 @@ from operators.sources.rate import check_rate
 class RandomWords(SourceOperator[str]):
     """Words of `length` ASCII letters and digits, drawn from a dictionary of `words` words.
 
-    The dictionary follows from `seed` alone; what a task draws, from `seed` and its index. It ends
+    The dictionary depends on `seed` alone, the words of a task on `seed` and its index. It ends
     after `seconds`, or after `count` words in all, which the tasks share out exactly; with neither
     it does not end. `rate` is words per second over all tasks.
 
@@ -74,7 +74,7 @@ class RandomWords(SourceOperator[str]):
 
     @property
     def properties(self) -> Properties:
-        """Its rate, whether records are columns, and that they are there."""
+        """Its rate, whether records are columns, and that it never waits."""
         drawn = ("length", "words", "count", "seed", "columnar")
         return Properties(
             rate=self.rate,
@@ -84,7 +84,7 @@ class RandomWords(SourceOperator[str]):
         )
 
     def dictionary(self) -> list[str]:
-        """The words that are drawn from, all different; the same in every task."""
+        """The dictionary: different words, the same in every task."""
         import numpy as np
 
         random = np.random.default_rng(np.random.SeedSequence(self.seed))
@@ -104,9 +104,9 @@ class RandomWords(SourceOperator[str]):
     def _blocks(
         self, context: TaskContext, start: tuple[int, int]
     ) -> Iterator[tuple[tuple[int, int], Any]]:
-        """Blocks of words, with how many are before each; those before the start are only drawn.
+        """Blocks of words, each with the number of words before it; drops words before the start.
 
-        The start has the words of a block, too: with other blocks, other words would be drawn.
+        The start has the size of a block, too: other blocks would draw other words.
         """
         import numpy as np
 

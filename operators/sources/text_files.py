@@ -1,7 +1,7 @@
-r"""A source of the lines of text files, which the parallel tasks share out by byte ranges.
+r"""A source of the lines of text files, which the parallel tasks divide by byte ranges.
 
 Invariant: a line belongs to the task in whose range it begins, and a range's real borders depend
-on the file and the range's nominal borders alone; so neighbours agree, and no line is lost or
+only on the file and the range's nominal borders. So neighbours agree, and no line is lost or
 doubled. A line ends in `\n`, `\r\n` or `\r`, as in Python's `open`.
 """
 
@@ -38,18 +38,17 @@ from operators.sources.rate import check_rate
 class TextFiles(SourceOperator[str]):
     """The lines, without their ends, of files: paths or glob patterns, one or several.
 
-    Files ending in `.gz` are unpacked on the way; each is read by one task, the others by all.
-    Which files there are, and how long, is settled when the job is planned. A job that goes on from
-    a checkpoint reads the files that it had to their end, then what has come since: new files, and
-    lines behind the last ones. A file that was changed otherwise ends it with an error.
+    Files ending in `.gz` are unpacked on the way; each is read by one task, the others by all. The
+    files and their sizes are fixed when the job is planned. A job that goes on from a checkpoint
+    reads these files to their end, then new files, and lines that were added since. A file that was
+    changed otherwise ends the job with an error.
 
-    Lines of a file keep their order within a task, which reads its files one behind the other;
-    where they have event time, the one that is furthest behind in it. `encoding` must have ASCII as
-    its first half (UTF-8, Latin-1, Shift-JIS, not UTF-16); `errors` is what `bytes.decode` does
-    with what it cannot decode: "strict" fails the job, "replace" puts a mark, "ignore" leaves it
-    out. `repeat` is how many times over each task reads its share (a file that several patterns
-    match counts once); each time over is in an order of its own. `rate` is lines per second over
-    all tasks.
+    Lines of a file keep their order within a task, which reads its files one behind the other; with
+    event time, it reads the one that is furthest behind. `encoding` must have ASCII as its first
+    half (UTF-8, Latin-1, Shift-JIS, not UTF-16); `errors` is what `bytes.decode` does with what it
+    cannot decode: "strict" fails the job, "replace" puts a mark, "ignore" leaves it out. `repeat`
+    is how many times over each task reads its share (a file that several patterns match counts
+    once); each time over is in an order of its own. `rate` is lines per second over all tasks.
 
         source(TextFiles("logs/*.txt.gz"))
     """
@@ -77,11 +76,11 @@ class TextFiles(SourceOperator[str]):
 
     @property
     def properties(self) -> Properties:
-        """Its rate, and that its lines are there."""
+        """Its rate, and that it never waits."""
         return Properties(rate=self.rate, never_waits=True)
 
     def validate(self) -> None:
-        """Settle which files there are and how long they are, for all tasks alike."""
+        """Fix the files and their sizes, for all tasks."""
         self._files = _found(self.patterns)
 
     def open(self, context: TaskContext) -> SplitReader:
@@ -89,7 +88,7 @@ class TextFiles(SourceOperator[str]):
         return _Lines(self, _found(self.patterns) if self._files is None else self._files, context)
 
     def decode(self, block: bytes, path: str) -> list[str]:
-        """The lines of a block of whole ones, which end in a line feed."""
+        """The lines of a block, each of which ends in a line feed."""
         try:
             lines = block.decode(self.encoding, self.errors).split("\n")
         except UnicodeDecodeError as error:
@@ -117,7 +116,7 @@ class _Lines(SplitReader):
 
     @property
     def layout(self) -> Any:
-        """The layers, as plain tuples, and how many times over they are read."""
+        """The layers, as plain tuples, and the number of passes."""
         return self._layout
 
     def restore(self, position: Any) -> None:
@@ -130,7 +129,7 @@ class _Lines(SplitReader):
         super().restore(position)
 
     def lay_out(self, layout: Any, positions: Mapping[Any, tuple[Any, ...]]) -> None:
-        """Make the ranges again, and those of what has come since."""
+        """Make the ranges again, and those of added bytes."""
         kept, repeat = layout
         if repeat != self._source.repeat:
             raise CheckpointError(
@@ -178,7 +177,7 @@ class _Lines(SplitReader):
                 self.splits[name].restore(position[0])
 
     def _ranges(self, layers: tuple[Layer, ...]) -> Iterator[tuple[Any, Range]]:
-        """Those of the share, in order, with their names; those of later layers at the end."""
+        """The share's ranges, in order, with their names; those of later layers at the end."""
         own = list(ranges(layers, self._context.index))
         for number in range(len(layers)):
             of_layer = [each for each in own if each.name[0] == number]
@@ -192,7 +191,7 @@ def _check(
     now: Mapping[str, Piece],
     reached: Mapping[Any, tuple[Any, ...]],
 ) -> None:
-    """Raise CheckpointError where files are not what positions are of, which were reached then."""
+    """Raise CheckpointError if files are not those of the positions."""
     for path in {each.piece.path for name, each in own.items() if reached.get(name) != ()}:
         check_there(then[path])
     for name, each in own.items():
@@ -202,7 +201,7 @@ def _check(
 
 
 def _apart(names: Sequence[Any], position: tuple[Any, ...]) -> dict[Any, tuple[Any, ...]]:
-    """Positions of each of these ranges, of one of all that are read one behind the other."""
+    """The position of each of these ranges, from one position of all of them together."""
     if position == ():
         return dict.fromkeys(names, ())
     (number, *start), given = position[0]
@@ -225,7 +224,7 @@ def _together(
 
 
 def _is_in_a_batch(positions: Mapping[Any, tuple[Any, ...]]) -> bool:
-    """Whether a batch had left in part: the rest is counted from where it was."""
+    """Whether a batch had left in part; its rest is counted from there."""
     return any(position[1:] for position in positions.values())
 
 
@@ -236,9 +235,9 @@ def _blocks(
     count: int,
     start: tuple[int | None, int],
 ) -> Iterator[tuple[tuple[int, int], list[str]]]:
-    """Blocks of lines of a range; each start has an offset, and how many lines are left out there.
+    """Blocks of a range's lines; each start has an offset, and the number of lines to leave out.
 
-    Of several that are read side by side, the first has few lines: more would be early.
+    If ranges are read side by side, the first block has few lines: more would be too early.
     """
     offset, skipped = start
     path, is_first = of.piece.path, offset is None and count > 1
@@ -304,7 +303,7 @@ def _whole(path: str) -> Piece:
 
 
 def _has_last_line(of: Range, size: int, position: tuple[Any, ...] | None) -> bool:
-    """Whether a file's last line, which had no end, was read: it had so many bytes, and has more.
+    """Whether a file's last line was read without an end, and the file has grown since.
 
     That line is a block of its own.
     """
@@ -338,12 +337,13 @@ def _check_encoding(encoding: str, errors: str) -> None:
 
 
 _FRESH = (((None, 0), 0),)
-"""The position of a range that was not begun."""
+"""The position of a range that has not begun."""
 _BLOCK_BYTES = 1 << 20
 _LEAST_BLOCK_BYTES = 1 << 14
-"""Where files are read side by side, each has its part of a block in memory, or so much."""
+"""The least bytes of a block in memory, where files that are read side by side share
+`_BLOCK_BYTES`."""
 _FIRST_LINES = 2
-"""From so many on it is known how far a file is in event time: one may have a wrong time."""
+"""The number of lines that show a file's event time: a single one may have a wrong time."""
 _MOST_OPEN = 64
-"""As many files stay open that are read side by side."""
+"""The number of files that stay open while files are read side by side."""
 _ASCII = bytes(range(128))

@@ -1,4 +1,4 @@
-"""Aggregations of one's own, in Python."""
+"""User-defined aggregations, in Python."""
 
 from abc import ABC, abstractmethod
 from typing import Generic, TypeVar
@@ -9,10 +9,10 @@ R = TypeVar("R")
 
 
 class Accumulator(ABC, Generic[T, A, R]):
-    """What is computed of the records of a key in a window, one after the other.
+    """An aggregation of the records of a key in a window, one after the other.
 
-    One object serves all keys and windows: what records have come to is what `create` and `add`
-    return, never an attribute. It is state, so it is made of what records may be.
+    One object serves all keys and windows: the value is the result of `create` and `add`, never an
+    attribute. It is state, so it must be of types that records may have.
 
         >>> import engine.testing
         >>> from datetime import timedelta
@@ -56,15 +56,15 @@ class Accumulator(ABC, Generic[T, A, R]):
 
     @abstractmethod
     def merge(self, left: A, right: A, /) -> A:
-        """The value of both together, for windows that overlap or grow into each other.
+        """The value of both together, for windows that overlap or merge.
 
-        It may be `left`, changed; `right` stays as it is, and is not what is returned, where that
-        will be changed.
+        It may be `left`, changed. `right` must not change, and must not be the result if that may
+        change later.
         """
 
     def finish(self, accumulated: A, /) -> R:
-        """The result of a window, from `accumulated`, which stays as it is.
+        """The result of a window, from `accumulated`, which it must not change.
 
-        It must not change when more records are added, so it is a copy of what `add` changes.
+        It must not change when more records are added, so copy values that `add` changes.
         """
         return accumulated  # type: ignore[return-value]  # where it differs, this is overridden

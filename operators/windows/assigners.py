@@ -1,7 +1,7 @@
-"""Which windows a record is in: by its time, by pauses between records, or by their number.
+"""Assigners of records to windows: by time, by pauses between records, or by number.
 
 A window of time has all records from its start on, and none from its end on. It is complete when
-the watermark says that all that follow are at its end or later.
+the watermark says that all further records are at its end or later.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from operators.durations import ZERO, check_duration, microseconds
 
 @dataclass(frozen=True)
 class Tumbling:
-    """Windows of one size, each beginning where the one before ends: a record is in one.
+    """Windows of one size, each of which begins at the end of the one before: a record is in one.
 
     They begin at multiples of `size` since 1970 in UTC, and `offset`:
     `Tumbling(timedelta(days=1), offset=timedelta(hours=-2))` are days of a zone that is two hours
@@ -31,13 +31,13 @@ class Tumbling:
 
     @property
     def slide(self) -> timedelta:
-        """From the start of one to the start of the next."""
+        """The time from the start of a window to that of the next."""
         return self.size
 
 
 @dataclass(frozen=True)
 class Sliding:
-    """Windows of one size, one beginning every `slide`: a record is in several.
+    """Windows of one size, of which one begins every `slide`: a record is in several.
 
     They begin at multiples of `slide` since 1970 in UTC, and `offset`.
     """
@@ -60,10 +60,10 @@ class Sliding:
 
 @dataclass(frozen=True)
 class Session:
-    """Windows of a key that a pause ends: it begins with a record, and ends `gap` after the last.
+    """Windows of a key that a pause ends: one begins with a record, and ends `gap` after its last.
 
-    Records less than `gap` apart are in one window, those `gap` apart in two. One that comes
-    between two windows, of disorder, makes one of them.
+    Records less than `gap` apart are in one window, those `gap` apart in two. A record out of order
+    between two windows may merge them.
     """
 
     gap: timedelta
@@ -74,11 +74,11 @@ class Session:
 
 @dataclass(frozen=True)
 class CountWindow:
-    """Windows of so many records of a key, in order of arrival; one begins every `slide` records.
+    """Windows of `size` records of a key, in order of arrival; one begins every `slide` records.
 
-    Without `slide` each begins where the one before ends. They need no event time: a window's start
-    and end say which records it has, the first of the key being 0. So for each key its count is
-    kept for as long as the job runs.
+    Without `slide` each begins at the end of the one before. They need no event time: a window's
+    start and end are numbers of records, from 0 for the key's first one. So the job keeps the count
+    of each key as long as it runs.
     """
 
     size: int
@@ -98,11 +98,11 @@ class CountWindow:
 
 
 Assigner: TypeAlias = Tumbling | Sliding | Session | CountWindow
-"""Says which windows a record is in."""
+"""Assigns records to windows."""
 
 
 def in_words(assigner: Assigner) -> str:
-    """Where windows begin and end: the same words, the same windows.
+    """A text of the windows' bounds, which is equal for equal windows.
 
     >>> in_words(Tumbling(timedelta(minutes=1))), in_words(CountWindow(5))
     ('0:01:00 every 0:01:00 from 0:00:00', '5 records every 5')
@@ -118,9 +118,9 @@ def in_words(assigner: Assigner) -> str:
 
 @dataclass(frozen=True)
 class Every:
-    """Results of windows while they are open: each that changed, once in so much time of the clock.
+    """Results of open windows: each one that changed, once in this much time of the clock.
 
-    What changed since then comes when the window is complete.
+    Later changes come when the window is complete.
     """
 
     period: timedelta

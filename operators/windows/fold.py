@@ -1,4 +1,4 @@
-"""What is computed of the records of a key in a window, as functions that all windows use."""
+"""Computations on the records of a key in a window, as functions that all windows use."""
 
 import functools
 from collections.abc import Callable, Mapping
@@ -12,23 +12,23 @@ Accumulated = Any
 
 
 class Fold(NamedTuple):
-    """How records of a key become the value of its window."""
+    """The functions that make the value of a window from a key's records."""
 
     create: Callable[[Any], Accumulated] | None
-    """Makes the value of the first record; None where that is the record itself."""
+    """Makes the value of the first record; None if that is the record itself."""
     add: Callable[[Accumulated, Any], Accumulated] | None
-    """Adds one more record, which comes later; None where the value is the list of all records."""
+    """Adds a later record; None if the value is the list of all records."""
     merge: Callable[[list[Accumulated]], Accumulated]
-    """Merges several parts, which it leaves as they are."""
+    """Merges several parts, which it does not change."""
     value: Callable[[Any, Accumulated, Any, Any], Any] | None
-    """The result, from a key, the value of its records, and the window's start and end; None
-    where the result is that value."""
+    """Makes the result from a key, the value of its records, and the window's start and end; None
+    if the result is that value."""
     meaning: Any = None
-    """What is computed, for `Properties.meaning`; of several, in the order of what is kept."""
+    """The computation, for `Properties.meaning`; several are in the order of their values."""
 
 
 def reducing(function: Callable[[Any, Any], Any]) -> Fold:
-    """The fold of `reduce`: parts merge by the function, too."""
+    """The fold of `reduce`: the function merges parts, too."""
     return Fold(None, function, functools.partial(functools.reduce, function), None, "reduce")
 
 
@@ -38,7 +38,7 @@ def collecting() -> Fold:
 
 
 def applying(function: Callable[[Any, list[Any], Any, Any], Any]) -> Fold:
-    """The fold of `apply`: the function gets a list that is its own."""
+    """The fold of `apply`: the function gets a list of its own."""
     return Fold(
         None,
         None,
@@ -49,7 +49,7 @@ def applying(function: Callable[[Any, list[Any], Any, Any], Any]) -> Fold:
 
 
 def accumulating(accumulators: Mapping[str, Accumulator[Any, Any, Any]]) -> Fold:
-    """The fold of `aggregate`: a dict of what each accumulator came to."""
+    """The fold of `aggregate`: a dict of each accumulator's result."""
     if len(accumulators) == 1:
         return _of_one(*next(iter(accumulators.items())))
     names, each = list(accumulators), list(accumulators.values())
@@ -75,7 +75,7 @@ def accumulating(accumulators: Mapping[str, Accumulator[Any, Any, Any]]) -> Fold
 
 
 def _of_one(name: str, one: Accumulator[Any, Any, Any]) -> Fold:
-    """As that of several, without a list."""
+    """The fold of a single accumulator, without a list."""
     return Fold(
         lambda record: one.add(one.create(), record),
         one.add,
@@ -86,7 +86,7 @@ def _of_one(name: str, one: Accumulator[Any, Any, Any]) -> Fold:
 
 
 def _in_words(one: Accumulator[Any, Any, Any]) -> str:
-    """Its class, and what of it is plain, such as how many values it keeps."""
+    """Its class, and its plain attributes, such as a number of values to keep."""
     plain = (None.__class__, bool, int, float, str, timedelta)
     fields = {name: value for name, value in vars(one).items() if type(value) in plain}
     kind = type(one)

@@ -1,4 +1,4 @@
-"""Aggregations of windows in Rust, on records as they came over the network."""
+"""Aggregations of windows in Rust, on encoded records from the network."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -23,14 +23,14 @@ from operators.windows.windowing import Windowing, check_length, in_numbers
 class NativeWindows(BatchOperator, GivesTime):
     """Count, sum and others of each key and window; it emits (key, value, start, end).
 
-    A value is that of the only aggregation, or a dict of all by their names. Where a function gives
-    the time of a record, or it is no number, Python looks at the time of each; keys and values are
-    read in Rust all the same.
+    A value is that of the only aggregation, or a dict of all values by name. If a function gives
+    the time of a record, or the time is no number, Python reads the time of each record; Rust still
+    reads keys and values.
     """
 
     windowing: Windowing
     of_keys: NativeAggregate
-    """What is computed, and where in a record keys and values are."""
+    """The aggregations, and the places of keys and values in a record."""
 
     @classmethod
     def of(
@@ -54,12 +54,12 @@ class NativeWindows(BatchOperator, GivesTime):
 
     @property
     def given_time(self) -> TimeSelector | None:
-        """Where results have their time."""
+        """The selector of results' time."""
         return self.windowing.time_of_results
 
     @property
     def properties(self) -> Properties:
-        """It takes all that comes, as it is encoded."""
+        """It takes encoded batches and columns."""
         return Properties(
             accepts_encoded=True,
             accepts_columns=True,
@@ -99,14 +99,14 @@ class NativeWindows(BatchOperator, GivesTime):
 
 
 class _Times:
-    """What Rust asks of times: those that are no numbers, and the form of those in results."""
+    """Times for Rust: those that are no numbers, and the form of times in results."""
 
     def __init__(self, selector: TimeSelector) -> None:
         self._selector = selector
         self.like = selector.like
 
     def microseconds(self, found: Any) -> int:
-        """Of what is where Rust looks for the time. Raises ValueError where it is too far away."""
+        """The microseconds of the value that Rust found. ValueError if it is too far away."""
         time_us = self._selector.in_microseconds(self._time(found))
         if abs(time_us) > FARTHEST_US:
             raise ValueError(
@@ -116,7 +116,7 @@ class _Times:
         return time_us
 
     def form(self, found: Any) -> Any:
-        """1970, in the form of this time."""
+        """The start of 1970, in the form of this time."""
         return self.like(self._time(found))(0)
 
     def _time(self, found: Any) -> Any:
@@ -125,7 +125,7 @@ class _Times:
 
 
 class _Final(BatchFunction):
-    """Takes records in, and gives each window when it is complete."""
+    """Takes records, and gives each window when it is complete."""
 
     def __init__(self, aggregate: Any, context: TaskContext, operator: NativeWindows) -> None:
         by = operator.windowing
@@ -133,7 +133,7 @@ class _Final(BatchFunction):
         self._context = context
         self._meaning = operator.of_keys.meaning
         self._fills = isinstance(by.assigner, CountWindow)
-        """Whether records complete windows, and not watermarks."""
+        """Whether records complete windows, rather than watermarks."""
         self._paired = by.paired
         self._send_late = context.side_outputs.get(LATE)
 
@@ -179,7 +179,7 @@ class _Final(BatchFunction):
 
 
 class _Changes(_Final):
-    """Gives the windows that each batch changed: all, or those that were given."""
+    """Gives the windows that each batch changed: all of them, or those that were given before."""
 
     def process(self, batch: Any) -> Any:
         self._add(batch)
@@ -187,7 +187,7 @@ class _Changes(_Final):
 
 
 class _Every(_Final):
-    """Gives the windows that changed when the time has come."""
+    """Gives the windows that changed, once in a period."""
 
     def __init__(
         self, aggregate: Any, context: TaskContext, operator: NativeWindows, period_ns: int
@@ -214,9 +214,9 @@ class _Every(_Final):
 
 
 def _time(selector: TimeSelector | None) -> tuple[list[Item], str | None, str | None, int]:
-    """The path to the time, or to the record where a function finds it, and what it counts.
+    """The path to the time, or to the record if a function finds it, and its unit.
 
-    Then the column of times, where the path is none of columns, and how far the time is before it.
+    Then the column of times, if the path is none of columns, and how far the time is before it.
     """
     if selector is None:
         return [], None, None, 0

@@ -1,4 +1,4 @@
-"""The operator of windows: their state in each task, behind watermarks, timers and the end."""
+"""The operator of windows: their state in each task, with watermarks, timers and the end."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ LATE = "late"
 
 @dataclass(frozen=True)
 class Windows(BatchOperator, GivesTime):
-    """Computes something of the records of each key and window, in Python."""
+    """Computes a value from the records of each key and window, in Python."""
 
     windowing: Windowing
     fold: Fold
@@ -29,17 +29,17 @@ class Windows(BatchOperator, GivesTime):
 
     @property
     def given_time(self) -> TimeSelector | None:
-        """Where results have their time."""
+        """The selector of results' time."""
         return self.windowing.time_of_results
 
     @property
     def properties(self) -> Properties:
-        """Where late records go, what becomes of those that fail, and what is kept."""
+        """The output of late records, the treatment of those that fail, the state's meaning."""
         meaning = {"kind": "windows", **self.windowing.meaning, "value": self.fold.meaning}
         return Properties(on_error=self.on_error, outputs=(LATE,), meaning=meaning)
 
     def open(self, context: TaskContext) -> BatchFunction:
-        """The windows of one task, without any record."""
+        """The windows of one task, still without records."""
         return with_units_checked(self._open(context), [self.windowing.time], context)
 
     def _open(self, context: TaskContext) -> BatchFunction:
@@ -86,7 +86,7 @@ class _Windows(BatchFunction):
 
 
 def _reordered(pairs: Iterable[tuple[Any, Any]], order: list[int]) -> Iterator[tuple[Any, Any]]:
-    """What several accumulators came to in each window, in another order."""
+    """The values of several accumulators in each window, in another order."""
     for key, (how_far, windows) in pairs:
         told = [(*bounds, [values[at] for at in order]) for *bounds, values in windows]
         yield key, (how_far, told)
@@ -102,7 +102,7 @@ class _Updates(_Windows):
 
 
 class _Every(_Windows):
-    """Gives the windows that changed when the time has come."""
+    """Gives the windows that changed, once in a period."""
 
     def __init__(
         self, state: WindowValues, fold: Fold, context: TaskContext, period_ns: int

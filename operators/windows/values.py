@@ -1,7 +1,7 @@
-"""The windows of one task whose values are computed by functions of Python.
+"""The windows of one task with values from functions in Python.
 
-`rust/window` decides which windows there are, which of them merge and when results come. Rust also
-keeps the values and calls the functions.
+`rust/window` decides about windows, their merges and the times of results. Rust also keeps the
+values and calls the functions.
 """
 
 from collections.abc import Iterable, Iterator
@@ -30,14 +30,14 @@ class WindowValues:
     """The windows of one task, which take records in and give results, without clock or I/O.
 
     Results of one call are in the order of the windows' ends, then of their keys' first records.
-    With `emit="final"`, a window comes when it is complete, and with each late record again that
-    still counts. Else windows that changed come by `changed`, and when they are complete only if
-    they changed since.
+    With `emit="final"`, a window comes when it is complete, and again with each late record that
+    still counts. Otherwise `changed` gives windows that changed, and a complete window comes only
+    if it has changed since.
     """
 
     def __init__(self, windowing: Windowing, fold: Fold, context: TaskContext) -> None:
         self.late: list[Any] = []
-        """Records that came too late, as they came; whoever reads them empties it."""
+        """Records that came too late, unchanged; the reader empties it."""
         time = windowing.time
         self._most = context.batch_size
         self._failing = context.failing
@@ -62,7 +62,7 @@ class WindowValues:
         )
 
     def add(self, batch: list[Any]) -> list[Result]:
-        """Take records in; return the results that they complete."""
+        """Add records; return the results that they complete."""
         out: list[Result] = []
         first = 0
         while True:
@@ -82,9 +82,9 @@ class WindowValues:
                     raise
 
     def close(self, watermark: float) -> Iterator[list[Result]]:
-        """Results of the windows that this watermark, in microseconds, completes, in batches.
+        """Results, in batches, of the windows that this watermark, in microseconds, completes.
 
-        Read it to its end: then the state of these windows is gone.
+        Read it to its end, which removes the state of these windows.
         """
         self._windows.advance(END_OF_TIME if watermark == AT_THE_END else int(watermark))
         while given := self._windows.complete(self._most):
@@ -102,19 +102,19 @@ class WindowValues:
     def snapshot(self, pickle: bool) -> KeyedState:
         """The state of each key: the watermark, or the number of its records, and its values.
 
-        Before each value stand the start of its slice, or the start and end of its session, and
-        1970 in the form of its times; in count windows the start alone.
+        In front of each value stand the start of its slice, or the start and end of its session,
+        and 1970 in the form of its times; in count windows only the start.
         """
         kept = _Kept(self._windows.parts(), self._is_timed, self._has_ends, self._forms.kept)
         dicts = [self._windows.keys(), self._windows.values()]
         try:
             return KeyedState.of_dicts(kept.pairs, dicts, pickle=pickle)
-        except EncodeError:  # of a value; so that the key is told, too
+        except EncodeError:  # of a value; the error then names the key, too
             kept.parts = self._windows.parts()
             return KeyedState.of(kept.pairs(dicts), pickle=pickle)
 
     def restore(self, pairs: Iterable[tuple[Any, Any]]) -> None:
-        """Go on with what was kept of some keys, before the first record."""
+        """Restore the state of some keys, before the first record."""
         watermarks = []
         for key, (head, parts) in pairs:
             kept = [(*self._bounds(*bounds), value) for *bounds, value in parts]
@@ -124,22 +124,22 @@ class WindowValues:
         self._windows.restored(max(watermarks, default=None))
 
     def _bounds(self, start: int, *others: Any) -> tuple[int, int, int]:
-        """Where what was kept starts and ends, and the number of its form."""
+        """The start and end of a kept value, and the number of its form."""
         end = others[0] if self._has_ends else start
         return start, end, self._forms.number(others[-1]) if self._is_timed else 0
 
 
 class _Forms:
-    """What Rust asks of times: those that are no numbers, and the form in which windows begin."""
+    """Times for Rust: those that are no numbers, and the form of windows' starts."""
 
     def __init__(self, time: TimeSelector) -> None:
         self._time = time
         self._numbers: dict[tzinfo | type | None, int] = {int: 0, float: 1}
         self.kept: list[Any] = [0, 0.0]
-        """1970 in each form, by its number."""
+        """The start of 1970 in each form, by its number."""
 
     def read(self, found: Any) -> tuple[int, int]:
-        """The microseconds of what a record has for its time, and the number of its form."""
+        """The microseconds of a record's time, and the number of its form."""
         time_us = self._time.in_microseconds(found)
         if abs(time_us) >> 100:
             raise ValueError(
@@ -149,7 +149,7 @@ class _Forms:
         return time_us, self.number(found)
 
     def like(self, number: int) -> Any:
-        """The function that gives microseconds in this form."""
+        """The function that turns microseconds into this form."""
         return self._time.like(self.kept[number])
 
     def number(self, found: Any) -> int:
@@ -174,7 +174,7 @@ class _Kept:
         self._forms = forms
 
     def pairs(self, dicts: Any) -> Iterator[tuple[Any, Any]]:
-        """Each key with what is kept of it. The dicts have the numbers of keys, and the values."""
+        """Each key with its values. The dicts have the numbers of keys, and the values."""
         of_keys, of_values = dicts
         keys = {number: key for key, number in of_keys.items()}
         values = dict(of_values.items())

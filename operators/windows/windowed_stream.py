@@ -1,4 +1,4 @@
-"""Windowed streams: what can be computed of the records of each key and window."""
+"""Windowed streams: computations on the records of each key and window."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeGuard, TypeVar
@@ -38,12 +38,12 @@ class WindowedStream(Generic[K, T]):
     """Records of type T, divided by keys of type K and by windows.
 
     Each method gives a stream of `(key, value, start, end)`: a window has all records from its
-    start on, and none from its end on. Both are in the form of the records' times: numbers in
-    their unit, or datetimes. For what follows, such as windows of windows and joins, a result has
-    the time of its window's last instant, a microsecond before the end. What is complete at once
-    comes in the order of the windows' ends, then of the keys' first records. In sliding windows,
-    keys come in any order. With `on_error`, as in `map`, a record that has no time, or no value
-    that is of use, changes nothing.
+    start on, and none from its end on. Both are in the form of the records' times: numbers in their
+    unit, or datetimes. For later operators, such as windows of windows and joins, a result has the
+    time of its window's last instant, a microsecond before the end. Results that are complete at
+    once come in the order of the windows' ends, then of the keys' first records. In sliding
+    windows, keys come in any order. With `on_error`, as in `map`, a record without a time or a
+    usable value changes nothing.
 
         >>> import engine.testing
         >>> from datetime import timedelta
@@ -71,9 +71,9 @@ class WindowedStream(Generic[K, T]):
     ) -> Stream[tuple[K, T | R, Any, Any]]:
         """Combine the records of each window: `.reduce(lambda a, b: (a[0], a[1] + b[1]))`.
 
-        What they come to is the first as it is, then `function(so far, record)`. Parts of sliding
-        windows, and sessions that become one, are combined by the function, too: it must not matter
-        where brackets are, and it changes none of its arguments.
+        The value is the first record, then `function(so far, record)`. The function also combines
+        parts of sliding windows, and sessions that merge. So it must be associative, and must not
+        change its arguments.
         """
         check_function("reduce", function, 2)
         return self._folded("reduce", reducing(function), on_error)
@@ -81,26 +81,26 @@ class WindowedStream(Generic[K, T]):
     def collect(self, *, on_error: OnError = "fail") -> Stream[tuple[K, list[T], Any, Any]]:
         """The records of each window, in a list.
 
-        They are in order of arrival, but for two kinds of windows. In sliding ones, what is before
-        another window begins or ends comes before what is after it; and where a record makes one
-        of two sessions, those of the first one come first.
+        They are in order of arrival, with two exceptions. In sliding windows, records before the
+        start or end of another window come before those after it. If a record merges two sessions,
+        the records of the first one come first.
         """
         return self._folded("collected", collecting(), on_error)  # as a sink is Collect
 
     def apply(
         self, function: Callable[[K, list[T], Any, Any], V], *, on_error: OnError = "fail"
     ) -> Stream[tuple[K, V, Any, Any]]:
-        """What a function makes of each window: `function(key, records, start, end)`.
+        """A function's result for each window: `function(key, records, start, end)`.
 
-        It is called when the result is due, with a list of its own, as `collect` gives it. A
-        program that needs no list computes more in less memory by `reduce` or `aggregate`.
-        `on_error` is for records without a time; where the function fails, so does the job.
+        It is called when the result is due, with a list of its own, as `collect` gives it. If you
+        need no list, `reduce` and `aggregate` take less time and memory. `on_error` is for records
+        without a time; if the function fails, the job fails.
         """
         check_function("apply", function, 4)
         return self._folded("apply", applying(function), on_error)
 
     def count(self, *, on_error: OnError = "fail") -> Stream[tuple[K, int, Any, Any]]:
-        """How many records each window has.
+        """The number of records in each window.
 
         >>> import engine.testing
         >>> from datetime import timedelta
@@ -131,8 +131,8 @@ class WindowedStream(Generic[K, T]):
     ) -> Stream[tuple[K, Any, Any, Any]]:
         """The least of an item of the records, or of the records themselves.
 
-        Which of NaN and a number it is depends on the order in which they come: neither is less
-        than the other, so that NaN stays where it comes first, and is passed over elsewhere.
+        NaN is neither less nor greater than a number. So the first of the two stays: a NaN that
+        comes first remains, a later NaN is ignored.
         """
         return self._native("min", Min(item), on_error)
 
@@ -151,9 +151,9 @@ class WindowedStream(Generic[K, T]):
     def first(
         self, item: int | str | None = None, *, on_error: OnError = "fail"
     ) -> Stream[tuple[K, Any, Any, Any]]:
-        """The first that came of an item of the records, or of the records themselves.
+        """The first value of an item of the records, or the first record.
 
-        In sliding windows, what comes before another window begins or ends is before what comes
+        In sliding windows, records before the start or end of another window come before those
         after it.
         """
         return self._native("first", First(item), on_error)
@@ -161,9 +161,9 @@ class WindowedStream(Generic[K, T]):
     def last(
         self, item: int | str | None = None, *, on_error: OnError = "fail"
     ) -> Stream[tuple[K, Any, Any, Any]]:
-        """The last that came of an item of the records, or of the records themselves.
+        """The last value of an item of the records, or the last record.
 
-        Of windows that overlap and of sessions that become one, as of `first`.
+        The order in windows that overlap, and in sessions that merge, is as for `first`.
 
         >>> import engine.testing
         >>> from operators import CountWindow, source
@@ -179,9 +179,9 @@ class WindowedStream(Generic[K, T]):
     def count_distinct(
         self, item: int | str | None = None, *, on_error: OnError = "fail"
     ) -> Stream[tuple[K, int, Any, Any]]:
-        """How many different values an item of the records has, exactly: each is kept.
+        """The exact number of different values of an item of the records, each of which is kept.
 
-        They are told apart as keys are: 1 and 1.0 are one.
+        Values are equal as keys are: 1 and 1.0 are one.
 
         >>> import engine.testing
         >>> from datetime import timedelta
@@ -202,9 +202,9 @@ class WindowedStream(Generic[K, T]):
         *,
         on_error: OnError = "fail",
     ) -> Stream[tuple[K, list[float], Any, Any]]:
-        """Quantiles of an item of the records, exactly: a window keeps each number, 8 bytes.
+        """Exact quantiles of an item of the records: a window keeps each number, in 8 bytes.
 
-        A quantile is a float, between two numbers by how far it is from one to the other.
+        A quantile is a float, interpolated between two numbers.
 
         >>> import engine.testing
         >>> from operators import CountWindow, source
@@ -224,9 +224,9 @@ class WindowedStream(Generic[K, T]):
         *,
         on_error: OnError = "fail",
     ) -> Stream[tuple[K, list[tuple[Any, int]], Any, Any]]:
-        """The values of an item of the records that came most often, with how often they did.
+        """The most frequent values of an item of the records, with their counts.
 
-        Of those that came as often, the first ones. It is exact: a window counts each value.
+        Of equally frequent values, the first ones. It is exact: a window counts each value.
 
         >>> import engine.testing
         >>> from operators import CountWindow, source
@@ -271,7 +271,7 @@ class WindowedStream(Generic[K, T]):
 
     @property
     def late(self) -> NoReturn:
-        """Refused: which records are late, the operator knows that computes something of them."""
+        """Refused: only the operator that computes the windows knows which records are late."""
         raise GraphError(
             ".late follows .window(...), expected what is computed of the windows before it",
             hint="totals = windows.reduce(f); totals.side('late') are the records that came late",

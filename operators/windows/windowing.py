@@ -1,4 +1,4 @@
-"""All that `KeyedStream.window` says, checked: which windows, where the time is, when to emit."""
+"""The checked arguments of `KeyedStream.window`: windows, time and emission."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -12,30 +12,30 @@ from operators.keys import Key, key_meaning
 from operators.windows.assigners import Assigner, CountWindow, Every, Session, in_words
 
 Emit: TypeAlias = Literal["final", "updates"] | Every
-"""When a window's result comes: when it is complete ("final"), for each batch that changed it
-("updates"), or every so often in between."""
+"""The times of a window's results: when it is complete ("final"), for each batch that changed it
+("updates"), or in a period."""
 
 
 @dataclass(frozen=True)
 class Windowing:
-    """What an operator of windows has to know, whatever it computes of them."""
+    """The settings of windows, whatever an operator computes from them."""
 
     key: Key
-    """Where in a record its key is; None if the record itself is."""
+    """The place of the key in a record; None for the record itself."""
     paired: bool
-    """Whether what arrives are pairs of a key and a record."""
+    """Whether pairs of a key and a record arrive."""
     assigner: Assigner
     time: TimeSelector | None
-    """Reads a record's time; None where windows need none."""
+    """Reads a record's time; None if windows need none."""
     allowed_lateness: timedelta = ZERO
-    """For how long behind its end a window is kept, in event time."""
+    """The event time for which a window is kept behind its end."""
     emit: Emit = "final"
 
     @property
     def time_of_results(self) -> TimeSelector | None:
         """The last instant of a window is the time of its result: a microsecond before its end.
 
-        When the window is complete, the watermark has come to it, and none behind has before.
+        The watermark reaches it when the window is complete, and not before.
         """
         if self.time is None:
             return None
@@ -43,7 +43,7 @@ class Windowing:
 
     @property
     def meaning(self) -> dict[str, Any]:
-        """What must stay the same for state of windows to be usable, for `Properties.meaning`."""
+        """The settings that the state of windows depends on, for `Properties.meaning`."""
         return {
             "key": key_meaning(self.key, self.paired),
             "windows": in_words(self.assigner),
@@ -54,7 +54,7 @@ class Windowing:
 
 
 def check_windowing(assigner: object, time: object, allowed_lateness: object, emit: object) -> None:
-    """Raise `GraphError` unless these are windows, and mean something together."""
+    """Raise `GraphError` unless these settings of windows fit together."""
     check_assigner("window", assigner, get_args(Assigner))
     check_duration("window(): allowed_lateness", allowed_lateness, ZERO)
     if not isinstance(emit, Every) and emit not in get_args(Literal["final", "updates"]):
@@ -94,7 +94,7 @@ def check_length(method: str, assigner: Assigner) -> None:
 
 
 def in_numbers(assigner: Assigner) -> tuple[str, list[int]]:
-    """The kind of windows and their numbers, as Rust is told of them."""
+    """The kind of windows and their numbers, for Rust."""
     if isinstance(assigner, CountWindow):
         size = min(assigner.size, _MOST_RECORDS)
         return "counts", [size, min(assigner.slide or size, size)]
@@ -110,7 +110,7 @@ def _shown(value: Any) -> str:
 
 _LONGEST = timedelta(microseconds=2**60)
 _MOST_RECORDS = 2**60
-"""A window that no key fills."""
+"""More records than any window has."""
 _END = 3
 """The item of a result that has the window's end."""
 END_COLUMN = "window_end"
