@@ -18,10 +18,10 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyMemoryView;
 
-use crate::buffer::export;
 use crate::error::Raise;
+use crate::memory::buffer::export;
+use crate::network::statistics::BlobStatistics;
 use crate::network::{duration, duration_or};
-use crate::statistics::BlobStatistics;
 
 /// Large values of one worker: one sealed copy per node, relayed from node to node.
 ///

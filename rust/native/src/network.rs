@@ -1,10 +1,19 @@
 //! The network of one task: its input gate, and where its output gates come from.
 
-use crate::batch::{Batch, not_columns};
-use crate::control::Control;
+pub(crate) mod batch;
+pub(crate) mod control;
+pub(crate) mod gate;
+pub(crate) mod key;
+pub(crate) mod latency;
+pub(crate) mod paired;
+pub(crate) mod statistics;
+pub(crate) mod timers;
+
 use crate::error::Raise;
-use crate::gate::OutputGate;
-use crate::statistics::NetworkStatistics;
+use crate::network::batch::{Batch, not_columns};
+use crate::network::control::Control;
+use crate::network::gate::OutputGate;
+use crate::network::statistics::NetworkStatistics;
 use oka_columnar::Decoder;
 use oka_transport::{ChannelSpec, Element, Encoding, NetworkConfig, Received};
 use pyo3::exceptions::{PyInterruptedError, PyTimeoutError, PyValueError};

@@ -1,7 +1,7 @@
 //! S3 for Python: every call without the GIL.
 
-use crate::buffer::readable;
 use crate::error::StorageFailed;
+use crate::memory::buffer::readable;
 use oka_s3::{Client, ClientConfig, Failure};
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyBufferError;

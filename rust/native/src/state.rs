@@ -1,8 +1,10 @@
 //! Entries of keyed state.
 
-use crate::batch::not_columns;
-use crate::buffer::{readable, view};
-use crate::refused::raise_columns;
+pub(crate) mod snapshots;
+
+use crate::memory::buffer::{readable, view};
+use crate::network::batch::not_columns;
+use crate::operators::refused::raise_columns;
 use oka_codec::{DecodeError, Decoder, Key, Pickling, encode};
 use oka_columnar::{AggregateError, Changes, Digests as EntryDigests, Entries, Exported};
 use oka_compute::kept::{self, Kept};

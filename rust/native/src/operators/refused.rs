@@ -1,8 +1,8 @@
 //! Why records or columns cannot be aggregated, with what helps.
 
-use crate::batch::not_columns;
-use crate::calls::{AggregateCall, path};
 use crate::error::AggregateError;
+use crate::network::batch::not_columns;
+use crate::operators::calls::{AggregateCall, path};
 use oka_codec::{Decoder, shortened};
 use oka_compute::key::KeyError;
 use oka_compute::value::extension;

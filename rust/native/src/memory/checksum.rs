@@ -1,6 +1,6 @@
 //! Checksums of large files, at the speed of memory.
 
-use crate::buffer::readable;
+use crate::memory::buffer::readable;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 use xxhash_rust::xxh3::Xxh3;

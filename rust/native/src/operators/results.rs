@@ -1,8 +1,8 @@
 //! What was computed, as Python objects.
 
-use crate::calls::AggregateCall;
 use crate::columns;
-use crate::refused::raise_columns;
+use crate::operators::calls::AggregateCall;
+use crate::operators::refused::raise_columns;
 use oka_codec::Decoder;
 use oka_compute::{Accumulated, Aggregation, Problem, Unit, Update, integer_mean, quantiles};
 use oka_window::Window;

@@ -1,8 +1,8 @@
 //! What is done with each record of a batch, and how results of windows become Python's.
 
 use super::fold::Fold;
-use crate::interned::Interned;
-use crate::results::Like;
+use crate::operators::interned::Interned;
+use crate::operators::results::Like;
 use oka_codec::Key;
 use oka_compute::Unit;
 use oka_window::{Given, Missed, Numbered, Numbers, Taken, Window};

@@ -1,6 +1,6 @@
 //! Files that are read where they are.
 
-use crate::buffer::view;
+use crate::memory::buffer::view;
 use bytes::Bytes;
 use oka_ipc::Mapping;
 use pyo3::prelude::*;

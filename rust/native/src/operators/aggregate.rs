@@ -1,12 +1,12 @@
 //! Aggregates per key over encoded batches.
 
-use crate::batch::{Batch, Content};
-use crate::calls::{AggregateCall, CallTuple, PathStep, key_path, over_columns, path};
 use crate::error::alone;
-use crate::refused::{mixed, raise, raise_columns};
-use crate::results::{Shown, exported, value};
-use crate::snapshots::Snapshots;
+use crate::network::batch::{Batch, Content};
+use crate::operators::calls::{AggregateCall, CallTuple, PathStep, key_path, over_columns, path};
+use crate::operators::refused::{mixed, raise, raise_columns};
+use crate::operators::results::{Shown, exported, value};
 use crate::state::KeyedEntries;
+use crate::state::snapshots::Snapshots;
 use oka_codec::Decoder;
 use oka_columnar::{AggregateError, Columns};
 use oka_compute::{Aggregation, Path, Problem, Reader, Update};
@@ -66,7 +66,7 @@ impl Aggregate {
         copies_keys: bool,
         rescue: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
-        let wanted = crate::calls::aggregate_calls(wanted, names.as_deref())?;
+        let wanted = crate::operators::calls::aggregate_calls(wanted, names.as_deref())?;
         let mut paths = wanted
             .iter()
             .map(|each| (each.aggregation, path(&each.path)));

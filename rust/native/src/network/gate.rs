@@ -4,9 +4,9 @@ mod columns;
 mod frames;
 
 use crate::columns as arrow;
-use crate::control::Control;
 use crate::error::{Raise, alone};
-use crate::paired::Paired;
+use crate::network::control::Control;
+use crate::network::paired::Paired;
 use columns::{no_batch, selectors};
 use frames::{OpenFrames, add_record, refusal};
 use oka_codec::{Key, Pickling, encode};

@@ -1,12 +1,14 @@
 //! Aggregates per key and window over encoded batches.
 
-use crate::aggregate::{behind, detached};
-use crate::batch::{Batch, Content};
-use crate::calls::{AggregateCall, CallTuple, PathStep, key_path, over_columns, path, selector};
 use crate::columns;
 use crate::error::alone;
-use crate::refused::{mixed, no_column, raise, raise_columns};
-use crate::results::{Like, Rows, Shown, exported};
+use crate::network::batch::{Batch, Content};
+use crate::operators::aggregate::{behind, detached};
+use crate::operators::calls::{
+    AggregateCall, CallTuple, PathStep, key_path, over_columns, path, selector,
+};
+use crate::operators::refused::{mixed, no_column, raise, raise_columns};
+use crate::operators::results::{Like, Rows, Shown, exported};
 use crate::state::KeyedEntries;
 use oka_codec::{Decoder, encode};
 use oka_compute::{Aggregation, Emit, Problem, TimePath, Unit};
@@ -92,7 +94,7 @@ impl WindowAggregate {
         copies_keys: bool,
         rescue: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
-        let wanted = crate::calls::aggregate_calls(wanted, names.as_deref())?;
+        let wanted = crate::operators::calls::aggregate_calls(wanted, names.as_deref())?;
         let assigner = assigner(windows)?;
         let unit = time.1.as_deref().map(unit).transpose()?;
         let emit = if updates { Emit::Updates } else { Emit::Final };

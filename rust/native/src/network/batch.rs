@@ -1,7 +1,7 @@
 //! A batch of encoded records.
 
 use crate::columns;
-use crate::gate::for_each;
+use crate::network::gate::for_each;
 use oka_codec::encode::{self, Refused};
 use oka_codec::{DecodeError, Decoder, Pickling, unreadable};
 use oka_columnar::Columns;

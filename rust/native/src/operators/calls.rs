@@ -1,6 +1,6 @@
 //! The calls of aggregate functions, and the paths to keys and values in records.
 
-use crate::refused::no_column;
+use crate::operators::refused::no_column;
 use oka_columnar::Selector;
 use oka_compute::{Aggregation, KeyPath, Path, Step};
 use pyo3::exceptions::PyValueError;

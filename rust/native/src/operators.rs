@@ -1,0 +1,10 @@
+//! Operators that run in Rust: aggregates and windows, what they are called with and what they give.
+
+pub(crate) mod aggregate;
+pub(crate) mod calls;
+pub(crate) mod interned;
+pub(crate) mod latest;
+pub(crate) mod refused;
+pub(crate) mod results;
+pub(crate) mod window_fold;
+pub(crate) mod windows;
