@@ -140,7 +140,7 @@ rescales: $(BUILT) ## random jobs that go on with fewer and more tasks: 5 minute
 bench: $(BUILT) ## the word-count benchmark at parallelism 1, a quarter of an hour; goes on where it stopped
 	$(BIN)/oka bench word-count --parallelism 1 --json results/word_count.json
 
-bench-check: $(BUILT) ## nothing is slower than benchmarks/baseline.json, beside the pyzmq pair: 3 minutes
+bench-check: $(BUILT) ## nothing is slower than benchmarks/guard/baseline.json, beside the pyzmq pair: 3 minutes
 	$(BIN)/oka bench guard
 
 # Peers have virtual environments of their own, without Oka's constraints; `make peers-NAME` sets up

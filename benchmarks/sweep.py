@@ -15,7 +15,7 @@ from typing import Any
 import engine
 from benchmarks.measurement import Case, Measurement, Run, row
 from benchmarks.progress import Runs
-from benchmarks.result import Result
+from benchmarks.schema.result import Result
 from engine.units import rate
 
 Measure = Callable[[Case, Run], Measurement]

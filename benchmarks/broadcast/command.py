@@ -17,7 +17,6 @@ from pathlib import Path
 
 import click
 
-from benchmarks import results_file
 from benchmarks.broadcast.job import Broadcast, measure
 from benchmarks.broadcast.rows import report, row
 from benchmarks.broadcast.sampler import take
@@ -25,7 +24,8 @@ from benchmarks.broadcast.store import serving, variables
 from benchmarks.options import file_options, names_option, repeats_option
 from benchmarks.progress import Runs
 from benchmarks.report.drawable import check_drawable
-from benchmarks.result import Result
+from benchmarks.schema import results_file
+from benchmarks.schema.result import Result
 from benchmarks.sweep import FAILURES
 from benchmarks.testbed.broadcast_cases import LAYOUTS, WAYS, BroadcastCase, cases
 from benchmarks.testbed.cluster import Cluster, running_cluster

@@ -16,7 +16,6 @@ from typing import get_args
 
 import click
 
-from benchmarks.flink import FLINK
 from benchmarks.measurement import Case
 from benchmarks.nexmark import sql
 from benchmarks.nexmark.latency import ENDS, LEAST_SECONDS
@@ -35,10 +34,11 @@ from benchmarks.options import (
     parallelism_option,
     repeats_option,
 )
+from benchmarks.peers.flink import FLINK
 from benchmarks.peers.peer import Peer
-from benchmarks.result import Result, Row
-from benchmarks.results_file import check_writable
-from benchmarks.rows import OWN
+from benchmarks.schema.result import Result, Row
+from benchmarks.schema.results_file import check_writable
+from benchmarks.schema.rows import OWN
 from benchmarks.sweep import Cell, Settings, every_case, missing, offered, sweep
 from engine.errors import ConfigError
 from engine.report.progress import telling

@@ -1,7 +1,7 @@
 """Latency of the results of Nexmark's windows, with events at a fixed rate.
 
-As in `benchmarks.window_latency`, it lasts from the moment at which the last source has read an
-event past a window's end, by as much as events may be late, to the window's first result at the
+As in `benchmarks.steps.window_latency`, it lasts from the moment at which the last source has read
+an event past a window's end, by as much as events may be late, to the window's first result at the
 sink. Event time runs as fast as the events come. The first half second is left out, and so are
 windows that the end of the input closes.
 """

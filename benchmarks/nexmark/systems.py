@@ -9,13 +9,13 @@ from datetime import timedelta
 from typing import ClassVar, cast
 
 import engine
-from benchmarks.checkpoints import checkpoint_settings, told_of
-from benchmarks.flink import FLINK, JVM_OPTIONS, RUNS, Found, run_flink, run_program
 from benchmarks.measurement import Case, Measurement, Run
 from benchmarks.nexmark import sql
 from benchmarks.nexmark.latency import run_at_rate
+from benchmarks.peers.flink import FLINK, JVM_OPTIONS, RUNS, Found, run_flink, run_program
 from benchmarks.peers.jvm import JvmPeer
 from benchmarks.peers.peer import Peer
+from benchmarks.recovery.checkpoints import checkpoint_settings, told_of
 from operators.sinks import Discard
 from pipelines.nexmark.events import KINDS, Events
 from pipelines.nexmark.queries import query

@@ -41,7 +41,7 @@ class Peer:
     environment: str | None
     """Its virtual environment below `.peers/`, made by `make peers`; None: that of Oka."""
     program: str
-    """Its file in `benchmarks/peers/`, or the name of a jar below `.peers/`."""
+    """Its file in `benchmarks/peers/programs/`, or the name of a jar below `.peers/`."""
     extra: str | None = None
     """The extra of Oka that has its packages, where its environment is Oka's."""
     modules: tuple[str, ...] = ()
@@ -230,8 +230,8 @@ def _sum(tasks: Sequence[dict[str, Any]]) -> Counter[str]:
     return total
 
 
-PROGRAMS = Path(__file__).parent
-ENVIRONMENTS = Path(os.environ.get("OKA_PEERS", PROGRAMS.parents[1] / ".peers"))
+PROGRAMS = Path(__file__).parent / "programs"
+ENVIRONMENTS = Path(os.environ.get("OKA_PEERS", PROGRAMS.parents[2] / ".peers"))
 _POLL_SECONDS = 0.02
 _LATE_SECONDS = 15.0
 """The most seconds that sources may write their files after the sinks."""

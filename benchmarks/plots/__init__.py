@@ -26,7 +26,7 @@ from benchmarks.plots import (
 )
 from benchmarks.plots.drawing import Drawing
 from benchmarks.plots.style import RC
-from benchmarks.rows import Row, Spread
+from benchmarks.schema.rows import Row, Spread
 
 __all__ = ["Drawing", "draw", "render"]
 

@@ -11,8 +11,8 @@ from matplotlib.ticker import MaxNLocator
 
 from benchmarks.plots import colors, style
 from benchmarks.plots.drawing import Drawing
-from benchmarks.references import Experiment, plasma_vs_s3
-from benchmarks.rows import Row, Spread
+from benchmarks.schema.references import Experiment, plasma_vs_s3
+from benchmarks.schema.rows import Row, Spread
 from benchmarks.testbed.broadcast_cases import BY_NODES, LAYOUTS, WAYS, way_name
 from benchmarks.testbed.rate import link_name, show_rate
 

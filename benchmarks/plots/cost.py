@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from benchmarks import references
 from benchmarks.plots import colors, style
 from benchmarks.plots.drawing import Drawing
-from benchmarks.rows import Row, Variant
+from benchmarks.schema import references
+from benchmarks.schema.rows import Row, Variant
 
 
 def draw(result: Mapping[str, Any], rows: Sequence[Row]) -> list[Drawing]:

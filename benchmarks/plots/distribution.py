@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmarks.plots import style
 from benchmarks.plots.drawing import Drawing
-from benchmarks.rows import CLOSED, Row
+from benchmarks.schema.rows import CLOSED, Row
 from engine.network import LatencyHistogram
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmarks.plots import style
 from benchmarks.plots.drawing import Drawing
-from benchmarks.rows import Row
+from benchmarks.schema.rows import Row
 from engine.units import duration, rate
 
 

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator
 
 from benchmarks.plots import colors, style
-from benchmarks.rows import Row, Spread
+from benchmarks.schema.rows import Row, Spread
 from engine.units import duration, rate, three_digits
 
 

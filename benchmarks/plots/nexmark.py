@@ -8,11 +8,11 @@ from typing import Any
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from benchmarks.flink import FLINK
+from benchmarks.peers.flink import FLINK
 from benchmarks.plots import colors, style
 from benchmarks.plots.drawing import Drawing
 from benchmarks.plots.log_bars import METRICS, Bar, Metric, bar, draw_bars
-from benchmarks.rows import Row, Spread
+from benchmarks.schema.rows import Row, Spread
 from engine.units import rate, three_digits
 
 Queries = dict[str, list[Row]]

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from benchmarks.plots import style
 from benchmarks.plots.drawing import Drawing
 from benchmarks.plots.log_bars import METRICS, Bar, Metric, bar, draw_bars
-from benchmarks.rows import Row, Spread
+from benchmarks.schema.rows import Row, Spread
 from engine.units import rate, three_digits
 
 

@@ -12,11 +12,11 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from benchmarks import references
 from benchmarks.plots import colors, style
 from benchmarks.plots.drawing import Drawing
-from benchmarks.references import Reference
-from benchmarks.rows import Row, Variant
+from benchmarks.schema import references
+from benchmarks.schema.references import Reference
+from benchmarks.schema.rows import Row, Variant
 from engine.units import duration, rate
 
 

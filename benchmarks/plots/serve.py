@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from benchmarks.plots import colors, style
 from benchmarks.plots.drawing import Drawing
 from benchmarks.plots.log_bars import METRICS, Bar, Metric, bar, draw_bars
-from benchmarks.rows import Row, Spread
+from benchmarks.schema.rows import Row, Spread
 from engine.units import duration, rate, three_digits
 
 

@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
 from benchmarks.plots import colors
-from benchmarks.rows import Spread, Variant
+from benchmarks.schema.rows import Spread, Variant
 from engine.units import counted, duration, rate, three_digits
 
 

@@ -11,7 +11,7 @@ from matplotlib.ticker import FuncFormatter
 
 from benchmarks.plots import style
 from benchmarks.plots.drawing import Drawing
-from benchmarks.rows import Row
+from benchmarks.schema.rows import Row
 from benchmarks.testbed.rate import link_name
 from engine.units import rate
 

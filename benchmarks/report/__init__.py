@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from benchmarks import results_file
 from benchmarks.report.drawable import check_drawable
+from benchmarks.schema import results_file
 from engine.errors import ConfigError
 from engine.report.progress import telling
 from engine.units import counted

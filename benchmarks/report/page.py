@@ -12,7 +12,7 @@ import jinja2
 
 from benchmarks.plots.style import machine_name
 from benchmarks.report.rows_table import Table
-from benchmarks.rows import Row
+from benchmarks.schema.rows import Row
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from benchmarks.rows import Row, Spread
+from benchmarks.schema.rows import Row, Spread
 from benchmarks.testbed.broadcast_cases import way_name
 from benchmarks.testbed.rate import link_name
 from engine.units import duration, rate, three_digits

@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from benchmarks.options import file_options, names_option, repeats_option
-from benchmarks.result import Result, Row
+from benchmarks.schema.result import Result, Row
 from benchmarks.serve import clients
 from benchmarks.serve.floors import HALF, OVERLOAD, floors
 from benchmarks.serve.measure import measure

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from benchmarks.result import Row
+from benchmarks.schema.result import Row
 from benchmarks.serve.systems import DEFAULT, ONE_TASK, TASKS, TWO_PROCESSES, UVICORN, System
 from engine.units import rate, three_digits
 

@@ -19,7 +19,7 @@ import click
 
 from benchmarks.measurement import Case, row
 from benchmarks.options import Numbers, api_option, settings, sweep_options, words_options
-from benchmarks.result import Result
+from benchmarks.schema.result import Result
 from benchmarks.sweep import Cell, Settings, every_case, missing, sweep
 from benchmarks.systems import OKA
 from benchmarks.testbed.cluster import check_nodes, running_cluster

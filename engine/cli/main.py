@@ -106,21 +106,21 @@ _TOOLS = {
 }
 _BENCHMARKS = {
     "broadcast": "benchmarks.broadcast.command",
-    "checkpoints": "benchmarks.checkpoints",
-    "convert": "benchmarks.convert",
-    "guard": "benchmarks.guard",
-    "hot-swap": "benchmarks.hot_swap",
-    "instructions": "benchmarks.instructions",
-    "mesh": "benchmarks.mesh",
+    "checkpoints": "benchmarks.recovery.checkpoints",
+    "convert": "benchmarks.schema.convert",
+    "guard": "benchmarks.guard.command",
+    "hot-swap": "benchmarks.broadcast.hot_swap",
+    "instructions": "benchmarks.guard.instructions",
+    "mesh": "benchmarks.words.mesh",
     "nexmark": "benchmarks.nexmark.command",
-    "peers": "benchmarks.compare",
-    "recovery": "benchmarks.recovery",
-    "s3": "benchmarks.s3",
+    "peers": "benchmarks.words.peers",
+    "recovery": "benchmarks.recovery.command",
+    "s3": "benchmarks.s3.command",
     "serve": "benchmarks.serve.command",
-    "soak": "benchmarks.soak",
-    "sustainable": "benchmarks.sustainable",
+    "soak": "benchmarks.recovery.soak",
+    "sustainable": "benchmarks.words.sustainable",
     "testbed": "benchmarks.testbed.word_count",
-    "word-count": "benchmarks.word_count",
+    "word-count": "benchmarks.words.word_count",
 }
 
 

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 import engine
-from benchmarks.hot_swap import HotSwap, Loaded, Outcome, Seen, Swap, judge, measure
+from benchmarks.broadcast.hot_swap import HotSwap, Loaded, Outcome, Seen, Swap, judge, measure
 from engine.cli.main import commands
 from engine.model import generated
 from operators import source

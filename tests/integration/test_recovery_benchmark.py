@@ -8,10 +8,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from benchmarks.checkpoints import FLINK_JAVA
-from benchmarks.flink import FLINK
-from benchmarks.flink_cluster import running_cluster
-from benchmarks.recovery import RecoveryCase, measure
+from benchmarks.peers.flink import FLINK
+from benchmarks.recovery.checkpoints import FLINK_JAVA
+from benchmarks.recovery.command import RecoveryCase, measure
+from benchmarks.recovery.flink_cluster import running_cluster
 from benchmarks.systems import OKA
 
 KEYS = 10_000

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from benchmarks import results_file
+from benchmarks.schema import results_file
 from benchmarks.serve import clients, measure
 from benchmarks.serve import command as serve
 from benchmarks.serve.systems import UVICORN

@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks.measurement import Case
-from benchmarks.sustainable import Search, find
+from benchmarks.words.sustainable import Search, find
 
 
 @pytest.mark.usefixtures("nothing_left")

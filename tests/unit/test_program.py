@@ -186,6 +186,6 @@ def test_a_package_that_hides_okas_own_is_named(
 ) -> None:
     for name in [name for name in sys.modules if name.partition(".")[0] == "benchmarks"]:
         monkeypatch.delitem(sys.modules, name)
-    target = written(tmp_path, "import benchmarks.soak")
+    target = written(tmp_path, "import benchmarks.recovery.soak")
     written(tmp_path, "", "benchmarks/__init__.py")
     assert f"{tmp_path}/benchmarks/__init__.py hides Oka's package 'benchmarks'" in refused(target)

@@ -42,7 +42,7 @@ struct Path {
     run: fn(usize),
 }
 
-/// Names are those of the committed baseline, `benchmarks/baseline.json`.
+/// Names are those of the committed baseline, `benchmarks/guard/baseline.json`.
 const PATHS: &[Path] = &[
     path("record_encode", records::encode),
     path("record_decode", records::decode),

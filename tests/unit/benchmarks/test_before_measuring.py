@@ -11,13 +11,18 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from benchmarks import baseline, compare, guard, hot_swap, instructions, mesh, s3
-from benchmarks import word_count as word_count_benchmark
 from benchmarks.broadcast import command as broadcast_command
+from benchmarks.broadcast import hot_swap
+from benchmarks.guard import baseline, instructions
+from benchmarks.guard import command as guard
 from benchmarks.measurement import Case, Measurement, Run
 from benchmarks.peers import peer as peer_module
+from benchmarks.s3 import command as s3
 from benchmarks.systems import OKA
 from benchmarks.testbed import word_count as testbed_word_count
+from benchmarks.words import mesh
+from benchmarks.words import peers as compare
+from benchmarks.words import word_count as word_count_benchmark
 from engine.errors import ConfigError, EngineError
 
 

@@ -11,14 +11,15 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from benchmarks import plots, results_file
+from benchmarks import plots
 from benchmarks.broadcast.command import command
 from benchmarks.broadcast.job import Broadcast
 from benchmarks.broadcast.rows import report, row
 from benchmarks.broadcast.sampler import Process, Sample, Sampler, _processes, take
 from benchmarks.measurement import Traffic
-from benchmarks.references import plasma_vs_s3
-from benchmarks.result import Result
+from benchmarks.schema import results_file
+from benchmarks.schema.references import plasma_vs_s3
+from benchmarks.schema.result import Result
 from benchmarks.testbed.broadcast_cases import BY_NODES, LAYOUTS, BroadcastCase, cases
 from engine.errors import ConfigError
 

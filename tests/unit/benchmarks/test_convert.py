@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from benchmarks import results_file
-from benchmarks.convert import command, from_volga, to_volga
+from benchmarks.schema import results_file
+from benchmarks.schema.convert import command, from_volga, to_volga
 from engine.errors import ConfigError
 from engine.network import LatencyHistogram
 from tests.unit.benchmarks.results import a_failed_row, a_result, a_row

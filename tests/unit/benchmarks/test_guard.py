@@ -7,13 +7,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from benchmarks import baseline as baselines
-from benchmarks import guard, instructions
-from benchmarks.baseline import Baseline, Instructions, Ratios, update
-from benchmarks.guard import CASES, check_ratios, measure_ratios, name, report
-from benchmarks.measurement import Case, Measurement, Run
-from benchmarks.systems import PAIR
-from benchmarks.verdict import (
+from benchmarks.guard import baseline as baselines
+from benchmarks.guard import command as guard
+from benchmarks.guard import instructions
+from benchmarks.guard.baseline import Baseline, Instructions, Ratios, update
+from benchmarks.guard.command import CASES, check_ratios, measure_ratios, name, report
+from benchmarks.guard.verdict import (
     CPU,
     INSTRUCTIONS,
     THROUGHPUT,
@@ -23,6 +22,8 @@ from benchmarks.verdict import (
     confirmed,
     other_compiler,
 )
+from benchmarks.measurement import Case, Measurement, Run
+from benchmarks.systems import PAIR
 from engine.errors import ConfigError, EngineError
 
 FILE = Path("baseline.json")

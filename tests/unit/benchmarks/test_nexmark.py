@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 import engine
-from benchmarks import plots, results_file
+from benchmarks import plots
 from benchmarks.measurement import Measurement, Run
 from benchmarks.nexmark import command as nexmark
 from benchmarks.nexmark import sql, systems
@@ -20,6 +20,7 @@ from benchmarks.nexmark.latency import behind
 from benchmarks.nexmark.systems import FLINK, OKA, PYTHON_PEERS, Found, QueryCase, Systems
 from benchmarks.peers.jvm import JvmPeer
 from benchmarks.peers.peer import Peer
+from benchmarks.schema import results_file
 from engine.network import LatencyHistogram
 from pipelines.nexmark.events import COLUMNS, Events
 from pipelines.nexmark.queries import QUERIES

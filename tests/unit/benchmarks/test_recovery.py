@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from benchmarks import recovery, results_file
-from benchmarks.flink import FLINK
+from benchmarks.peers.flink import FLINK
 from benchmarks.peers.jvm import JvmPeer
-from benchmarks.recovery import FLINK_SETTINGS, RecoveryCase
+from benchmarks.recovery import command as recovery
+from benchmarks.recovery.command import FLINK_SETTINGS, RecoveryCase
+from benchmarks.schema import results_file
 from benchmarks.systems import OKA
 
 SETTINGS = ["", *FLINK_SETTINGS]

@@ -19,8 +19,9 @@ from matplotlib.colors import same_color, to_hex
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from benchmarks import plots, references, report, results_file
+from benchmarks import plots, report
 from benchmarks.plots import colors, style
+from benchmarks.schema import references, results_file
 from engine.errors import ConfigError
 from tests.unit.benchmarks import results
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import results_file
+from benchmarks.schema import results_file
 from engine.errors import ConfigError
 
 

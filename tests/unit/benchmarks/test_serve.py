@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from benchmarks import plots, results_file
+from benchmarks import plots
 from benchmarks.measurement import Case, Measurement, Run, row
 from benchmarks.peers.peer import Peer
 from benchmarks.peers.processes import Processes, Usage
 from benchmarks.report.rows_table import Table
+from benchmarks.schema import results_file
 from benchmarks.serve import clients
 from benchmarks.serve import command as serve
 from benchmarks.serve import measure as serve_measure

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from benchmarks.soak import LEAST_GROWTH_BYTES, MOST_GROWTH_BYTES_PER_MINUTE, Sample, judge
+from benchmarks.recovery.soak import LEAST_GROWTH_BYTES, MOST_GROWTH_BYTES_PER_MINUTE, Sample, judge
 
 MIB = 1024 * 1024
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from benchmarks import sustainable
 from benchmarks.measurement import Case, Measurement, Run
-from benchmarks.probe import Probe, Sample, judge
-from benchmarks.search import highest_rate
-from benchmarks.sustainable import Search, find, report
+from benchmarks.words import sustainable
+from benchmarks.words.probe import Probe, Sample, judge
+from benchmarks.words.search import highest_rate
+from benchmarks.words.sustainable import Search, find, report
 from engine.errors import EngineError
 from engine.network import LatencyHistogram
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.measurement import Case, Measurement, Run
-from benchmarks.result import Result
+from benchmarks.schema.result import Result
 from benchmarks.sweep import Cell, Settings, every_case, sweep
 from engine.errors import ConfigError, EngineError
 

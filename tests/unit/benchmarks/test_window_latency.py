@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.window_latency import API, Api, measure
+from benchmarks.steps.window_latency import API, Api, measure
 
 
 @pytest.mark.parametrize("api", API)

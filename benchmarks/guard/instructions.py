@@ -4,7 +4,7 @@ Each path of `rust/instructions` runs alone under valgrind's callgrind, once for
 for 2 n: the difference is the count of n rounds, without the start. These counts do not depend on
 the machine's load. They depend on the compiler, and a little on the processor, for which the C
 library chooses its copy functions. Instructions are not time: a cache miss costs none. Encoding and
-decoding of Python objects is not included; `python -m benchmarks.codec` times it.
+decoding of Python objects is not included; `python -m benchmarks.steps.codec` times it.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from pathlib import Path
 
 import click
 
-from benchmarks import baseline
-from benchmarks.baseline import Baseline, Instructions
-from benchmarks.results_file import check_writable, write_whole
-from benchmarks.verdict import other_compiler
+from benchmarks.guard import baseline
+from benchmarks.guard.baseline import Baseline, Instructions
+from benchmarks.guard.verdict import other_compiler
+from benchmarks.schema.results_file import check_writable, write_whole
 from engine.errors import ConfigError, EngineError
 from engine.report.provenance import commit, machine
 from engine.report.tables import table
@@ -133,7 +133,7 @@ def _run(command: Sequence[str]) -> str:
     return done.stdout
 
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 ROUNDS = 50
 _PACKAGE = "oka-instructions"
 _TOOLS = {

@@ -25,7 +25,7 @@ import click
 
 import engine
 from benchmarks.options import runtime_option, transport_option
-from benchmarks.results_file import check_writable, write_whole
+from benchmarks.schema.results_file import check_writable, write_whole
 from benchmarks.systems import runtime
 from engine.errors import EngineError
 from engine.graph.context import TaskContext

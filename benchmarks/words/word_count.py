@@ -24,7 +24,7 @@ from benchmarks.options import (
     transport_option,
     words_options,
 )
-from benchmarks.result import Result, Row
+from benchmarks.schema.result import Result, Row
 from benchmarks.sweep import Cell, every_case, missing, sweep
 from benchmarks.systems import OKA, PAIR, check_installed, measure, runtime
 from engine.config import Strategy

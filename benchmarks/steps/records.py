@@ -1,4 +1,4 @@
-"""Cost of a record between two tasks, by its class: `python -m benchmarks.records`.
+"""Cost of a record between two tasks, by its class: `python -m benchmarks.steps.records`.
 
 One process sends itself records over a channel in shared memory: the cost is that of encoding,
 channel, decoding, and freeing the objects that arrived. Every object is new and travels once, as in

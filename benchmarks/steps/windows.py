@@ -1,4 +1,4 @@
-"""Throughput of windows: `python -m benchmarks.windows [runs] [case ...]`.
+"""Throughput of windows: `python -m benchmarks.steps.windows [runs] [case ...]`.
 
 Records have a random word and a time in microseconds, which is independent of the clock: a second
 of event time has a fixed number of records. Cases run in turn, at parallelism 1, with one process

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from benchmarks.baseline import UPDATE_HINT, Instructions, Ratios
+from benchmarks.guard.baseline import UPDATE_HINT, Instructions, Ratios
 from engine.errors import ConfigError
 
 Verdict = Literal["worse", "as before", "better"]

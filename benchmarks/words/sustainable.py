@@ -27,10 +27,10 @@ from benchmarks.options import (
     transport_option,
     words_options,
 )
-from benchmarks.probe import Probe, probe
-from benchmarks.result import Result, Row
-from benchmarks.search import highest_rate
+from benchmarks.schema.result import Result, Row
 from benchmarks.systems import OKA, measure, runtime
+from benchmarks.words.probe import Probe, probe
+from benchmarks.words.search import highest_rate
 from engine.report.tables import table
 from engine.units import duration, rate
 

@@ -20,9 +20,9 @@ from typing import Any, TypeVar
 
 import click
 
-from benchmarks import results_file
 from benchmarks.report.drawable import check_drawable
-from benchmarks.s3_jobs import Job, Work, run, summary
+from benchmarks.s3.jobs import Job, Work, run, summary
+from benchmarks.schema import results_file
 from engine.cli.help import Group
 from engine.distribution import DISTRIBUTION
 from engine.errors import ConfigError, EngineError

@@ -1,4 +1,4 @@
-"""Nanoseconds per record between Python and the Rust core: `python -m benchmarks.codec`.
+"""Nanoseconds per record between Python and the Rust core: `python -m benchmarks.steps.codec`.
 
 Each line is the best of several rounds over one list of records, without a channel: encoding,
 decoding, choosing one of 8 channels, aggregating. There are 100 words of 32 ASCII characters. It is

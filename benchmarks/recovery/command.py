@@ -24,14 +24,14 @@ import click
 import psutil
 
 import engine
-from benchmarks.checkpoints import FLINK_JAVA, Keys
-from benchmarks.flink import FLINK
-from benchmarks.flink_cluster import running_cluster
 from benchmarks.measurement import Case
 from benchmarks.options import file_options
+from benchmarks.peers.flink import FLINK
 from benchmarks.progress import Runs
-from benchmarks.result import Result, Row
-from benchmarks.rows import OWN
+from benchmarks.recovery.checkpoints import FLINK_JAVA, Keys
+from benchmarks.recovery.flink_cluster import running_cluster
+from benchmarks.schema.result import Result, Row
+from benchmarks.schema.rows import OWN
 from benchmarks.sweep import FAILURES
 from benchmarks.systems import OKA, runtime
 from engine.report.tables import table

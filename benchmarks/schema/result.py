@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import results_file
 from benchmarks.measurement import Case
+from benchmarks.schema import results_file
 from engine.errors import ConfigError, EngineError
 from engine.report.provenance import commit, machine, versions
 from engine.units import counted

@@ -18,8 +18,8 @@ from benchmarks.measurement import Case
 from benchmarks.options import Choices, parallelism_option, settings, sweep_options, words_options
 from benchmarks.peers.peer import Peer
 from benchmarks.peers.registry import PEERS
-from benchmarks.result import Result, Row
-from benchmarks.rows import OWN
+from benchmarks.schema.result import Result, Row
+from benchmarks.schema.rows import OWN
 from benchmarks.sweep import Cell, every_case, missing, sweep
 from benchmarks.systems import OKA, check_installed, measure
 from engine.errors import ConfigError

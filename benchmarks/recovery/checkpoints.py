@@ -19,12 +19,12 @@ import click
 import numpy as np
 
 import engine
-from benchmarks.flink import FLINK, Found, run_flink
 from benchmarks.measurement import Case, Measurement, Run
 from benchmarks.options import file_options, names_option, parallelism_option, repeats_option
+from benchmarks.peers.flink import FLINK, Found, run_flink
 from benchmarks.peers.jvm import JvmPeer
-from benchmarks.result import Result, Row
-from benchmarks.rows import OWN
+from benchmarks.schema.result import Result, Row
+from benchmarks.schema.rows import OWN
 from benchmarks.sweep import Cell, Settings, every_case, sweep
 from benchmarks.systems import OKA
 from engine.graph.context import TaskContext

@@ -1,4 +1,4 @@
-"""Checkpoints when tasks are slow: `python -m benchmarks.slow_tasks shm tcp`.
+"""Checkpoints when tasks are slow: `python -m benchmarks.recovery.slow_tasks shm tcp`.
 
 Two functions of 1.5 ms, one after the other, process 8,000 records of 1 KB, with a checkpoint each
 half second. A line has the number of checkpoints, and the time of the last one: for most of that
@@ -11,7 +11,7 @@ import sys
 import time
 
 import engine
-from benchmarks.checkpoints import checkpoint_settings
+from benchmarks.recovery.checkpoints import checkpoint_settings
 from operators import Pipeline, source
 from operators.sinks import Discard
 from operators.sources import RandomWords

@@ -14,14 +14,10 @@ from statistics import median
 
 import click
 
-from benchmarks import baseline as baselines
-from benchmarks import instructions
-from benchmarks.baseline import UPDATE_HINT, Baseline, Instructions, Ratios
-from benchmarks.measurement import Case, Measurement, Run
-from benchmarks.result import Result
-from benchmarks.sweep import Cell, Measure, Settings, sweep
-from benchmarks.systems import OKA, PAIR, check_installed, measure
-from benchmarks.verdict import (
+from benchmarks.guard import baseline as baselines
+from benchmarks.guard import instructions
+from benchmarks.guard.baseline import UPDATE_HINT, Baseline, Instructions, Ratios
+from benchmarks.guard.verdict import (
     INSTRUCTIONS,
     Finding,
     compare_instructions,
@@ -29,6 +25,10 @@ from benchmarks.verdict import (
     confirmed,
     other_compiler,
 )
+from benchmarks.measurement import Case, Measurement, Run
+from benchmarks.schema.result import Result
+from benchmarks.sweep import Cell, Measure, Settings, sweep
+from benchmarks.systems import OKA, PAIR, check_installed, measure
 from engine.errors import ConfigError, EngineError
 from engine.report.tables import table
 

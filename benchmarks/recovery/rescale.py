@@ -1,4 +1,4 @@
-"""The time of a rescale: `python -m benchmarks.rescale 3 200`.
+"""The time of a rescale: `python -m benchmarks.recovery.rescale 3 200`.
 
 The first number is the number of keys in millions; the state has the last text of each key, and the
 second number is its length in bytes. Without it, the state is a running count of keys, each about
@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import engine
-from benchmarks.checkpoints import Keys
-from benchmarks.recovery import wait_for_state
+from benchmarks.recovery.checkpoints import Keys
+from benchmarks.recovery.command import wait_for_state
 from engine.checkpoint import CheckpointLog, Manifest, open_storage
 from operators import Stream, source
 from operators.sinks import Discard

@@ -1,4 +1,4 @@
-"""Latency of the result of a window: `python -m benchmarks.window_latency 400000`.
+"""Latency of the result of a window: `python -m benchmarks.steps.window_latency 400000`.
 
 Random words come at that rate per second, each with the time of its arrival. They are counted in
 windows of a tenth of a second, per record and natively. A window is complete when every source has

@@ -15,8 +15,8 @@ from typing import Any
 
 import click
 
-from benchmarks import results_file
-from benchmarks.rows import CLOSED, Row
+from benchmarks.schema import results_file
+from benchmarks.schema.rows import CLOSED, Row
 from engine.errors import ConfigError
 from engine.units import counted
 

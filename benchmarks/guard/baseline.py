@@ -1,4 +1,4 @@
-"""The committed baseline of `oka bench guard`, `benchmarks/baseline.json`.
+"""The committed baseline of `oka bench guard`, `benchmarks/guard/baseline.json`.
 
 Schema `oka.baseline/1`. Each part has its own date, commit and machine, since one can be renewed
 without the other:
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.results_file import check_writable, write_whole
+from benchmarks.schema.results_file import check_writable, write_whole
 from engine.errors import ConfigError
 from engine.report.provenance import commit, machine, versions
 

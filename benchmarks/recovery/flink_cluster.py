@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks.flink import JVM_OPTIONS, classpath
+from benchmarks.peers.flink import JVM_OPTIONS, classpath
 from benchmarks.peers.processes import Processes
 from benchmarks.serve.server import free_port
 

@@ -90,7 +90,7 @@ def plasma_vs_s3() -> Sequence[Experiment]:
 
 
 def _table(name: str) -> list[dict[str, str]]:
-    with (Path(__file__).parent / "data" / name).open(newline="") as file:
+    with (Path(__file__).parents[1] / "data" / name).open(newline="") as file:
         return list(csv.DictReader(file))
 
 

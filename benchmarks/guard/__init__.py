@@ -1,0 +1,1 @@
+"""The regression guard: `oka bench guard`, `oka bench instructions`, and the committed baseline."""
