@@ -1,11 +1,16 @@
 //! Sessions of keys: where each begins and ends, which are one now, and which are complete.
 
+mod session;
+
 use crate::compact::{Live, NONE, is_worth_it, live, set_last};
 use crate::due::Due;
 use crate::slices::Missed;
 use crate::windows::{Window, is_near};
+use session::{DEAD, Session};
 use std::hint::black_box;
 use std::mem;
+
+pub use session::{Ended, Placed};
 
 /// The sessions of keys that have numbers: a pause of a gap ends one.
 ///
@@ -41,42 +46,6 @@ pub struct Sessions {
     due: Due,
     changed: Vec<u32>,
     begun: u64,
-}
-
-#[derive(Debug)]
-struct Session {
-    span: Window,
-    key: u32,
-    /// The session of the same key before this one.
-    before: u32,
-    /// The place of its first time among those of all sessions.
-    place: u64,
-    /// For which time it waits; what is said of another is void. [`DEAD`] when it is gone, or part
-    /// of another.
-    waits: i64,
-    is_complete: bool,
-    is_changed: bool,
-}
-
-/// A session that is complete or gone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ended {
-    pub number: usize,
-    /// Whether what it has come to is to be given.
-    pub is_given: bool,
-    /// Whether it is there no longer.
-    pub is_gone: bool,
-}
-
-/// What became of a time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Placed {
-    /// The session with this number, which is the next, began.
-    Begun(usize),
-    /// It is part of this one.
-    Grown(usize),
-    /// It is part of one, of which another is part from now on.
-    Joined { into: usize, from: usize },
 }
 
 impl Sessions {
@@ -455,16 +424,3 @@ impl Sessions {
         self.of_number[at as usize].before = before;
     }
 }
-
-impl Session {
-    /// When there is something to do with it: it is complete, or gone.
-    fn due(&self, lateness: i64) -> i64 {
-        if self.is_complete {
-            self.span.end.saturating_add(lateness)
-        } else {
-            self.span.end
-        }
-    }
-}
-
-const DEAD: i64 = i64::MIN;
