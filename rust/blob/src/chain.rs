@@ -8,15 +8,15 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use crate::message::Failed;
+use crate::message::FailedNode;
 
 /// The chain behind one node, for one blob.
 #[derive(Debug)]
 pub(crate) struct Chain {
     /// Not tried yet, or being tried; the first one is being sent to.
     ahead: VecDeque<String>,
-    bypassed: VecDeque<Bypassed>,
-    failed: Vec<Failed>,
+    bypassed: VecDeque<BypassedNode>,
+    failed: Vec<FailedNode>,
     current: Attempts,
     limits: Limits,
 }
@@ -36,14 +36,14 @@ pub(crate) enum Step {
     /// Send the blob there, and let it relay it to the rest.
     Send { to: String, rest: Vec<String> },
     /// Nobody is left; these have not got it.
-    Finished(Vec<Failed>),
+    Finished(Vec<FailedNode>),
 }
 
 /// What came of a sending.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// The node has it, and so have all behind it but for these.
-    Done(Vec<Failed>),
+    Done(Vec<FailedNode>),
     /// Somebody else sends it to that node, and it relays it.
     Superseded,
     /// The connection could not be made, or broke.
@@ -51,7 +51,7 @@ pub(crate) enum Outcome {
 }
 
 #[derive(Debug)]
-struct Bypassed {
+struct BypassedNode {
     endpoint: String,
     since: Instant,
     reason: String,
@@ -83,7 +83,7 @@ impl Chain {
             return Step::Send { to, rest };
         }
         match self.bypassed.front() {
-            Some(Bypassed { endpoint, .. }) => Step::Send {
+            Some(BypassedNode { endpoint, .. }) => Step::Send {
                 to: endpoint.clone(),
                 rest: Vec::new(),
             },
@@ -149,7 +149,7 @@ impl Chain {
         let landed = std::mem::take(current).landed;
         let endpoint = self.ahead.pop_front().expect("it was sent to");
         if !landed {
-            let bypassed = Bypassed {
+            let bypassed = BypassedNode {
                 endpoint,
                 since,
                 reason,
@@ -169,10 +169,10 @@ impl Chain {
         if now.duration_since(bypassed.since) < self.limits.patience {
             self.bypassed.push_back(bypassed);
         } else {
-            let Bypassed {
+            let BypassedNode {
                 endpoint, reason, ..
             } = bypassed;
-            self.failed.push(Failed { endpoint, reason });
+            self.failed.push(FailedNode { endpoint, reason });
         }
     }
 }
@@ -204,8 +204,8 @@ mod tests {
         Outcome::Lost("gone".to_owned())
     }
 
-    fn failed(endpoint: &str) -> Failed {
-        Failed {
+    fn failed(endpoint: &str) -> FailedNode {
+        FailedNode {
             endpoint: endpoint.to_owned(),
             reason: "gone".to_owned(),
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use oka_ipc::InvalidEndpoint;
 use thiserror::Error;
 
-use crate::message::Failed;
+use crate::message::FailedNode;
 
 /// Why [`BlobNode::bind`](crate::BlobNode::bind) failed.
 #[derive(Debug, Error)]
@@ -183,10 +183,10 @@ pub enum FillError {
 }
 
 /// A sentence about nodes that have not got a blob.
-pub(crate) fn undelivered(failed: &[Failed]) -> String {
+pub(crate) fn undelivered(failed: &[FailedNode]) -> String {
     let each = failed
         .iter()
-        .map(|Failed { endpoint, reason }| format!("{endpoint} ({reason})"));
+        .map(|FailedNode { endpoint, reason }| format!("{endpoint} ({reason})"));
     format!(
         "did not get to {}\n\nhint: are their hosts up, and the network to them? raise \
          reconnect_timeout_seconds to wait longer",

@@ -30,6 +30,6 @@ pub use error::{
 };
 pub use landing::{Landing, View};
 pub use memory::Blob;
-pub use message::{ChunkHead, Failed, Header, Malformed, Message, Refusal};
+pub use message::{ChunkHead, FailedNode, Header, MalformedMessage, Message, Refusal};
 pub use node::BlobNode;
 pub use statistics::BlobStatistics;

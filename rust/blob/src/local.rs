@@ -20,7 +20,7 @@ use rustix::net::{
 use rustix::process::geteuid;
 
 use crate::memory::Blob;
-use crate::shared::{Registered, Shared, State};
+use crate::shared::{NodeState, Shared, SocketRegistration};
 use crate::table::BlobId;
 use crate::transfer::Transfer;
 
@@ -120,10 +120,10 @@ pub(crate) fn follow(
 }
 
 /// Takes what a leader hands over, until it is gone.
-fn listen_to(shared: &Shared, leader: &OwnedFd, origins: &[u32], _registered: Registered) {
+fn listen_to(shared: &Shared, leader: &OwnedFd, origins: &[u32], _registered: SocketRegistration) {
     let mut bytes = [0; MAX_MESSAGE];
     while let Ok((length, file)) = receive(leader, &mut bytes) {
-        let Some(handed) = Handed::decode(&bytes[..length]) else {
+        let Some(handed) = Handover::decode(&bytes[..length]) else {
             break;
         };
         let id = handed.id;
@@ -156,7 +156,7 @@ fn listen_to(shared: &Shared, leader: &OwnedFd, origins: &[u32], _registered: Re
     shared.notify();
 }
 
-impl State {
+impl NodeState {
     /// Hands a new follower what is here already.
     fn follow(&mut self, follower: Follower) {
         let mut gone = false;
@@ -188,7 +188,7 @@ impl State {
 
     /// Tells all followers that a blob will not come.
     pub(crate) fn tell_failed(&mut self, id: BlobId, reason: &str) {
-        let message = Handed {
+        let message = Handover {
             id,
             size: 0,
             landed_ns: 0,
@@ -221,7 +221,7 @@ impl Transfer {
     /// The message that hands the blob over, and the descriptor that goes with it, once it is whole.
     fn handed_over(&self, id: BlobId) -> Option<(Vec<u8>, Option<BorrowedFd<'_>>)> {
         let (blob, content) = (self.blob.as_ref()?, self.content.as_ref()?);
-        let message = Handed {
+        let message = Handover {
             id,
             size: content.memory.size(),
             landed_ns: blob.landed_ns(),
@@ -262,14 +262,14 @@ fn welcome(socket: OwnedFd) -> io::Result<Follower> {
 
 /// What a leader says: a blob is here, or will never be.
 #[derive(Debug, PartialEq, Eq)]
-struct Handed {
+struct Handover {
     id: BlobId,
     size: u64,
     landed_ns: u64,
     failed: Option<String>,
 }
 
-impl Handed {
+impl Handover {
     fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![u8::from(self.failed.is_some())];
         bytes.extend(self.id.origin.to_le_bytes());
@@ -350,7 +350,7 @@ mod tests {
     #[test]
     fn what_is_handed_over_comes_back() {
         for failed in [None, Some("it was \u{e9}".to_owned())] {
-            let handed = Handed {
+            let handed = Handover {
                 id: BlobId {
                     origin: 7,
                     number: u64::MAX - 1,
@@ -359,8 +359,8 @@ mod tests {
                 landed_ns: 3,
                 failed,
             };
-            assert_eq!(Handed::decode(&handed.encode()), Some(handed));
+            assert_eq!(Handover::decode(&handed.encode()), Some(handed));
         }
-        assert_eq!(Handed::decode(&[0; 28]), None);
+        assert_eq!(Handover::decode(&[0; 28]), None);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A message is a kind and its fields, little-endian; on the wire its length stands before it. The
 //! bytes of a chunk follow their message as they are. The decoder is total: any bytes are a message
-//! or [`Malformed`], and nothing is allocated beyond the length of what was received.
+//! or [`MalformedMessage`], and nothing is allocated beyond the length of what was received.
 
 use thiserror::Error;
 
@@ -25,7 +25,7 @@ pub enum Message {
     /// The blob is whole here.
     Landed,
     /// Every node behind this one has it, but for these.
-    Done(Vec<Failed>),
+    Done(Vec<FailedNode>),
     /// The blob is not taken.
     Refused(Refusal),
 }
@@ -67,7 +67,7 @@ pub struct ChunkHead {
 
 /// A node that a blob did not get to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failed {
+pub struct FailedNode {
     /// Its endpoint.
     pub endpoint: String,
     /// What was seen last.
@@ -86,7 +86,7 @@ pub enum Refusal {
 /// Bytes that are no message.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{0}")]
-pub struct Malformed(pub &'static str);
+pub struct MalformedMessage(pub &'static str);
 
 impl Message {
     /// Appends the message, without its length.
@@ -123,7 +123,7 @@ impl Message {
             Self::Done(failed) => {
                 out.push(DONE);
                 out.extend((failed.len() as u32).to_le_bytes());
-                for Failed { endpoint, reason } in failed {
+                for FailedNode { endpoint, reason } in failed {
                     put_text(out, endpoint);
                     put_text(out, reason);
                 }
@@ -137,8 +137,8 @@ impl Message {
     }
 
     /// The message that these bytes are, all of them.
-    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
-        let mut left = Left(bytes);
+    pub fn decode(bytes: &[u8]) -> Result<Self, MalformedMessage> {
+        let mut left = Cursor(bytes);
         let [kind] = left.take()?;
         let message = match kind {
             BEGIN => Self::Begin(left.header()?),
@@ -150,70 +150,70 @@ impl Message {
             ALIVE => match left.take()? {
                 [0] => Self::Alive { fed: false },
                 [1] => Self::Alive { fed: true },
-                _ => return Err(Malformed("a truth value is neither 0 nor 1")),
+                _ => return Err(MalformedMessage("a truth value is neither 0 nor 1")),
             },
             ABORT => Self::Abort(left.text()?),
             HAVE => Self::Have(left.u64()?),
             LANDED => Self::Landed,
             DONE => Self::Done(left.list(|left| {
-                Ok(Failed {
+                Ok(FailedNode {
                     endpoint: left.text()?,
                     reason: left.text()?,
                 })
             })?),
             SUPERSEDED => Self::Refused(Refusal::Superseded),
             REFUSED => Self::Refused(Refusal::Reason(left.text()?)),
-            _ => return Err(Malformed("a message of an unknown kind")),
+            _ => return Err(MalformedMessage("a message of an unknown kind")),
         };
         if !left.0.is_empty() {
-            return Err(Malformed("a message with bytes behind its end"));
+            return Err(MalformedMessage("a message with bytes behind its end"));
         }
         Ok(message)
     }
 }
 
 /// What is left of a message.
-struct Left<'a>(&'a [u8]);
+struct Cursor<'a>(&'a [u8]);
 
-impl<'a> Left<'a> {
-    fn bytes(&mut self, length: usize) -> Result<&'a [u8], Malformed> {
+impl<'a> Cursor<'a> {
+    fn bytes(&mut self, length: usize) -> Result<&'a [u8], MalformedMessage> {
         let (head, tail) = self.0.split_at_checked(length).ok_or(SHORT)?;
         self.0 = tail;
         Ok(head)
     }
 
-    fn take<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], MalformedMessage> {
         let (head, tail) = self.0.split_first_chunk().ok_or(SHORT)?;
         self.0 = tail;
         Ok(*head)
     }
 
-    fn u32(&mut self) -> Result<u32, Malformed> {
+    fn u32(&mut self) -> Result<u32, MalformedMessage> {
         self.take().map(u32::from_le_bytes)
     }
 
-    fn u64(&mut self) -> Result<u64, Malformed> {
+    fn u64(&mut self) -> Result<u64, MalformedMessage> {
         self.take().map(u64::from_le_bytes)
     }
 
-    fn text(&mut self) -> Result<String, Malformed> {
+    fn text(&mut self) -> Result<String, MalformedMessage> {
         let length = u16::from_le_bytes(self.take()?);
         let text = str::from_utf8(self.bytes(usize::from(length))?);
         text.map(str::to_owned)
-            .map_err(|_| Malformed("a text that is not UTF-8"))
+            .map_err(|_| MalformedMessage("a text that is not UTF-8"))
     }
 
     fn list<T>(
         &mut self,
-        mut one: impl FnMut(&mut Self) -> Result<T, Malformed>,
-    ) -> Result<Vec<T>, Malformed> {
+        mut one: impl FnMut(&mut Self) -> Result<T, MalformedMessage>,
+    ) -> Result<Vec<T>, MalformedMessage> {
         // Not allocated in advance: the count may be anything.
         (0..self.u32()?)
             .map(|_| one(self))
             .collect::<Result<_, _>>()
     }
 
-    fn header(&mut self) -> Result<Header, Malformed> {
+    fn header(&mut self) -> Result<Header, MalformedMessage> {
         let header = Header {
             origin: self.u32()?,
             number: self.u64()?,
@@ -223,10 +223,10 @@ impl<'a> Left<'a> {
             rest: self.list(Self::text)?,
         };
         if !CHUNK_BYTES.contains(&header.chunk_bytes) {
-            return Err(Malformed("a chunk that is too small or too large"));
+            return Err(MalformedMessage("a chunk that is too small or too large"));
         }
         if header.size > MAX_SIZE {
-            return Err(Malformed("a blob larger than any memory"));
+            return Err(MalformedMessage("a blob larger than any memory"));
         }
         Ok(header)
     }
@@ -248,7 +248,7 @@ pub const MAX_MESSAGE_BYTES: usize = 1 << 20;
 const MAX_SIZE: u64 = 1 << 56;
 
 const MAX_TEXT: usize = 2000;
-const SHORT: Malformed = Malformed("a message that ends too early");
+const SHORT: MalformedMessage = MalformedMessage("a message that ends too early");
 
 const BEGIN: u8 = 1;
 const CHUNK: u8 = 2;
@@ -284,7 +284,7 @@ mod tests {
             })
         });
         let failed =
-            (".{0,40}", ".{0,40}").prop_map(|(endpoint, reason)| Failed { endpoint, reason });
+            (".{0,40}", ".{0,40}").prop_map(|(endpoint, reason)| FailedNode { endpoint, reason });
         prop_oneof![
             header,
             any::<(u64, u32, u64)>().prop_map(|(index, length, hash)| Message::Chunk(ChunkHead {

@@ -15,7 +15,7 @@ use crate::memory::{Blob, Memory};
 use crate::message::Header;
 use crate::receive::accept;
 use crate::send::relay;
-use crate::shared::{Joined, Registered, Shared, UNPOISONED};
+use crate::shared::{Membership, Shared, SocketRegistration, UNPOISONED};
 use crate::statistics::BlobStatistics;
 use crate::table::BlobId;
 use crate::transfer::{Content, Role};
@@ -31,7 +31,7 @@ pub struct BlobNode {
     endpoint: String,
     meeting: Arc<Meeting>,
     /// The listening sockets.
-    _registered: [Registered; 2],
+    _registered: [SocketRegistration; 2],
     closing: Mutex<()>,
 }
 
@@ -112,7 +112,7 @@ impl BlobNode {
         if state.joined.is_some() {
             return Err(ConnectError::AlreadyConnected);
         }
-        state.joined = Some(Joined {
+        state.joined = Some(Membership {
             chain: chain.to_vec(),
             peers: keys.into_iter().flatten().collect::<HashSet<_>>(),
             followers,

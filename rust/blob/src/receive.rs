@@ -11,7 +11,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::memory::Memory;
 use crate::message::{ChunkHead, Header, Message, Refusal};
 use crate::send::relay;
-use crate::shared::{Answering, Registered, Shared};
+use crate::shared::{PendingAnswer, Shared, SocketRegistration};
 use crate::table::{Admission, BlobId};
 use crate::wire::{Reader, Writer, malformed, prepare, welcome};
 use oka_ipc::Key;
@@ -149,12 +149,12 @@ fn linger(mut reader: Reader, silence: Duration) {
 struct Receiver<'a> {
     shared: &'a Arc<Shared>,
     id: BlobId,
-    connection: &'a Registered,
+    connection: &'a SocketRegistration,
     memory: Arc<Memory>,
     header: Header,
     have: u64,
     corrupted: u32,
-    answering: Option<Answering<'a>>,
+    answering: Option<PendingAnswer<'a>>,
 }
 
 impl Receiver<'_> {
@@ -186,7 +186,7 @@ impl Receiver<'_> {
             }
         }
         drop(chunk);
-        self.answering = Some(Answering::begin(self.shared));
+        self.answering = Some(PendingAnswer::begin(self.shared));
         self.land()?;
         writer.message(&Message::Landed)?;
         self.wait_relayed(reader, writer)
@@ -283,11 +283,11 @@ impl Receiver<'_> {
         let tick = self.shared.config.tick();
         loop {
             match self.relayed(tick) {
-                Relayed::Done(failed) => return writer.message(&Message::Done(failed)),
-                Relayed::Failed(reason) => {
+                RelayOutcome::Done(failed) => return writer.message(&Message::Done(failed)),
+                RelayOutcome::Failed(reason) => {
                     return writer.message(&Message::Refused(Refusal::Reason(reason)));
                 }
-                Relayed::NotYet => {}
+                RelayOutcome::NotYet => {}
             }
             writer.message(&Message::Alive { fed: true })?;
             while reader.is_ready(Duration::ZERO)? {
@@ -302,30 +302,30 @@ impl Receiver<'_> {
     }
 
     /// Waits for the chain, at most that long.
-    fn relayed(&self, timeout: Duration) -> Relayed {
+    fn relayed(&self, timeout: Duration) -> RelayOutcome {
         let until = Instant::now() + timeout;
         let mut state = self.shared.lock();
         loop {
             match state.table.ending(self.id) {
-                Some(Ok(failed)) => return Relayed::Done(failed.clone()),
-                Some(Err(reason)) => return Relayed::Failed(reason.clone()),
+                Some(Ok(failed)) => return RelayOutcome::Done(failed.clone()),
+                Some(Err(reason)) => return RelayOutcome::Failed(reason.clone()),
                 None => {}
             }
             let entry = state.table.get(self.id);
             if let Some(failed) = entry.and_then(|entry| entry.relay.done.as_ref()) {
-                return Relayed::Done(failed.clone());
+                return RelayOutcome::Done(failed.clone());
             }
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() || state.stopped {
-                return Relayed::NotYet;
+                return RelayOutcome::NotYet;
             }
             state = self.shared.wait(state, left);
         }
     }
 }
 
-enum Relayed {
-    Done(Vec<crate::message::Failed>),
+enum RelayOutcome {
+    Done(Vec<crate::message::FailedNode>),
     Failed(String),
     NotYet,
 }

@@ -32,8 +32,8 @@ pub(crate) fn relay(shared: &Arc<Shared>, id: BlobId, generation: u64, header: H
         };
         let outcome = match sender.send(&mut chain, to, rest) {
             Ok(outcome) => outcome,
-            Err(Ended::Lost(error)) => Outcome::Lost(error.to_string()),
-            Err(Ended::Needless) => return,
+            Err(SendError::Lost(error)) => Outcome::Lost(error.to_string()),
+            Err(SendError::Needless) => return,
         };
         let lost = matches!(outcome, Outcome::Lost(_));
         if chain.ended(outcome, Instant::now()) {
@@ -55,20 +55,20 @@ struct Sender<'a> {
 }
 
 /// Why a sending ended without an answer.
-enum Ended {
+enum SendError {
     Lost(io::Error),
     /// The node stops, the blob failed, or another chain has taken the place of this one.
     Needless,
 }
 
-impl From<io::Error> for Ended {
+impl From<io::Error> for SendError {
     fn from(error: io::Error) -> Self {
         Self::Lost(error)
     }
 }
 
 /// What there is to send.
-enum Ready {
+enum NextSend {
     Chunk(ChunkHead, Arc<Memory>, u64),
     /// Everything was sent.
     Nothing,
@@ -79,9 +79,14 @@ enum Ready {
 }
 
 impl Sender<'_> {
-    fn send(&mut self, chain: &mut Chain, to: String, rest: Vec<String>) -> Result<Outcome, Ended> {
+    fn send(
+        &mut self,
+        chain: &mut Chain,
+        to: String,
+        rest: Vec<String>,
+    ) -> Result<Outcome, SendError> {
         if self.is_needless() {
-            return Err(Ended::Needless);
+            return Err(SendError::Needless);
         }
         let header = Header {
             rest,
@@ -118,7 +123,7 @@ impl Sender<'_> {
         chunks: u64,
         reader: &mut Reader,
         writer: &mut Writer,
-    ) -> Result<Outcome, Ended> {
+    ) -> Result<Outcome, SendError> {
         let tick = self.shared.config.tick();
         let mut said = Instant::now();
         loop {
@@ -133,7 +138,7 @@ impl Sender<'_> {
                 }
             }
             let fed = match self.ready(next, tick)? {
-                Ready::Chunk(head, memory, offset) => {
+                NextSend::Chunk(head, memory, offset) => {
                     writer.chunk(head, &memory, offset)?;
                     self.count(head);
                     next += 1;
@@ -141,17 +146,17 @@ impl Sender<'_> {
                     reader.not_silent();
                     continue;
                 }
-                Ready::Nothing => {
+                NextSend::Nothing => {
                     debug_assert_eq!(next, chunks);
                     reader.is_ready(tick)?;
                     true
                 }
-                Ready::NotYet { fed } => fed,
-                Ready::Failed(reason) => {
+                NextSend::NotYet { fed } => fed,
+                NextSend::Failed(reason) => {
                     writer.message(&Message::Abort(reason))?;
                     // Closing first, with something unread, would take it back.
                     while reader.message(&mut || Ok(())).is_ok() {}
-                    return Err(Ended::Needless);
+                    return Err(SendError::Needless);
                 }
             };
             reader.check_silence()?;
@@ -163,25 +168,25 @@ impl Sender<'_> {
     }
 
     /// What to send next; waits for it, at most that long.
-    fn ready(&self, next: u64, timeout: Duration) -> Result<Ready, Ended> {
+    fn ready(&self, next: u64, timeout: Duration) -> Result<NextSend, SendError> {
         let until = Instant::now() + timeout;
         let mut state = self.shared.lock();
         loop {
             if state.stopped {
-                return Err(Ended::Needless);
+                return Err(SendError::Needless);
             }
             let Some(entry) = state.table.get(self.id) else {
                 return match state.table.ending(self.id) {
-                    Some(Err(reason)) => Ok(Ready::Failed(reason.clone())),
-                    _ => Err(Ended::Needless),
+                    Some(Err(reason)) => Ok(NextSend::Failed(reason.clone())),
+                    _ => Err(SendError::Needless),
                 };
             };
-            let content = entry.content.as_ref().ok_or(Ended::Needless)?;
+            let content = entry.content.as_ref().ok_or(SendError::Needless)?;
             if entry.relay.generation != self.generation {
-                return Err(Ended::Needless);
+                return Err(SendError::Needless);
             }
             if next == content.chunks && entry.blob.is_some() {
-                return Ok(Ready::Nothing);
+                return Ok(NextSend::Nothing);
             }
             if let Some(hash) = content.hashes.get(next as usize) {
                 let offset = next * u64::from(content.chunk_bytes);
@@ -191,12 +196,12 @@ impl Sender<'_> {
                     length: left.min(u64::from(content.chunk_bytes)) as u32,
                     hash: *hash,
                 };
-                return Ok(Ready::Chunk(head, Arc::clone(&content.memory), offset));
+                return Ok(NextSend::Chunk(head, Arc::clone(&content.memory), offset));
             }
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 let fed = entry.is_fed();
-                return Ok(Ready::NotYet { fed });
+                return Ok(NextSend::NotYet { fed });
             }
             state = self.shared.wait(state, left);
         }

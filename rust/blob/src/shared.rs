@@ -15,7 +15,7 @@ use crate::config::BlobConfig;
 use crate::error::{BlobLost, MemoryError, WaitError};
 use crate::local::Follower;
 use crate::memory::{Blob, Ledger};
-use crate::message::Failed;
+use crate::message::FailedNode;
 use crate::table::{BlobId, Table};
 use oka_ipc::Key;
 use oka_ipc::secure::Identity;
@@ -25,7 +25,7 @@ pub(crate) struct Shared {
     pub(crate) identity: Option<Identity>,
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) counters: Counters,
-    state: Mutex<State>,
+    state: Mutex<NodeState>,
     changed: Condvar,
     threads: Mutex<Vec<JoinHandle<()>>>,
     sockets: Mutex<HashMap<u64, OwnedFd>>,
@@ -34,11 +34,11 @@ pub(crate) struct Shared {
 
 /// What the lock guards.
 #[derive(Default)]
-pub(crate) struct State {
+pub(crate) struct NodeState {
     pub(crate) stopped: bool,
     pub(crate) table: Table,
     /// None before `connect`.
-    pub(crate) joined: Option<Joined>,
+    pub(crate) joined: Option<Membership>,
     pub(crate) followers: Vec<Follower>,
     /// Followers that ever came.
     pub(crate) arrived: usize,
@@ -49,7 +49,7 @@ pub(crate) struct State {
 }
 
 /// What a node was told by `connect`.
-pub(crate) struct Joined {
+pub(crate) struct Membership {
     pub(crate) chain: Vec<String>,
     pub(crate) peers: HashSet<Key>,
     pub(crate) followers: usize,
@@ -66,7 +66,7 @@ pub(crate) struct Counters {
 }
 
 /// A socket that is shut down when the node stops; forgotten on drop.
-pub(crate) struct Registered {
+pub(crate) struct SocketRegistration {
     shared: Arc<Shared>,
     pub(crate) id: u64,
 }
@@ -90,7 +90,7 @@ impl Shared {
         }
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, NodeState> {
         self.state.lock().expect(UNPOISONED)
     }
 
@@ -102,9 +102,9 @@ impl Shared {
     /// Waits for a change, at most that long.
     pub(crate) fn wait<'a>(
         &self,
-        state: MutexGuard<'a, State>,
+        state: MutexGuard<'a, NodeState>,
         timeout: Duration,
-    ) -> MutexGuard<'a, State> {
+    ) -> MutexGuard<'a, NodeState> {
         self.changed
             .wait_timeout(state, timeout)
             .expect(UNPOISONED)
@@ -154,7 +154,7 @@ impl Shared {
     }
 
     /// The chain behind this node has it, but for these.
-    pub(crate) fn relayed(&self, id: BlobId, generation: u64, failed: Vec<Failed>) {
+    pub(crate) fn relayed(&self, id: BlobId, generation: u64, failed: Vec<FailedNode>) {
         let mut state = self.lock();
         if let Some(entry) = state.table.get_mut(id)
             && entry.relay.generation == generation
@@ -179,7 +179,7 @@ impl Shared {
     }
 
     /// Registers a socket to be shut down when the node stops.
-    pub(crate) fn register(self: &Arc<Self>, socket: impl AsFd) -> io::Result<Registered> {
+    pub(crate) fn register(self: &Arc<Self>, socket: impl AsFd) -> io::Result<SocketRegistration> {
         let socket = socket.as_fd().try_clone_to_owned()?;
         let id = self.next_socket.fetch_add(1, Ordering::Relaxed);
         self.sockets.lock().expect(UNPOISONED).insert(id, socket);
@@ -187,7 +187,7 @@ impl Shared {
             self.shut(id);
         }
         let shared = Arc::clone(self);
-        Ok(Registered { shared, id })
+        Ok(SocketRegistration { shared, id })
     }
 
     /// Ends whatever waits at that socket.
@@ -240,7 +240,7 @@ impl Shared {
     }
 }
 
-impl Drop for Registered {
+impl Drop for SocketRegistration {
     fn drop(&mut self) {
         self.shared
             .sockets
@@ -269,16 +269,16 @@ impl BlobId {
 }
 
 /// A connection whose sender waits for the last answer.
-pub(crate) struct Answering<'a>(&'a Shared);
+pub(crate) struct PendingAnswer<'a>(&'a Shared);
 
-impl<'a> Answering<'a> {
+impl<'a> PendingAnswer<'a> {
     pub(crate) fn begin(shared: &'a Shared) -> Self {
         shared.lock().answering += 1;
         Self(shared)
     }
 }
 
-impl Drop for Answering<'_> {
+impl Drop for PendingAnswer<'_> {
     fn drop(&mut self) {
         self.0.lock().answering -= 1;
         self.0.notify();

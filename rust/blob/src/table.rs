@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::memory::{Blob, Memory};
-use crate::message::{Failed, Header, Refusal};
+use crate::message::{FailedNode, Header, Refusal};
 use crate::transfer::{Content, Relay, Role, Transfer, Upstream};
 
 /// Which blob: where it began, and which one of that origin it is.
@@ -28,12 +28,12 @@ pub(crate) enum Admission {
         replaced: Option<u64>,
     },
     /// It was here, and everyone was served.
-    Finished(Vec<Failed>),
+    Finished(Vec<FailedNode>),
     Refused(Refusal),
 }
 
 /// How a blob ended on this node.
-pub(crate) type Ending = Result<Vec<Failed>, String>;
+pub(crate) type Ending = Result<Vec<FailedNode>, String>;
 
 /// All blobs of a node.
 #[derive(Debug, Default)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::memory::{Blob, Memory};
-use crate::message::Failed;
+use crate::message::FailedNode;
 
 /// One blob on this node.
 #[derive(Debug)]
@@ -62,7 +62,7 @@ pub(crate) struct Relay {
     pub(crate) generation: u64,
     pub(crate) rest: Vec<String>,
     /// Who has not got it, once the others have.
-    pub(crate) done: Option<Vec<Failed>>,
+    pub(crate) done: Option<Vec<FailedNode>>,
 }
 
 impl Transfer {

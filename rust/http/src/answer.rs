@@ -12,9 +12,9 @@ use subtle::ConstantTimeEq;
 use tokio::sync::oneshot;
 
 use crate::Config;
-use crate::budget::{Full, Kept, SMALL_BYTES};
-use crate::connection::{Activity, Asked};
-use crate::content::{Content, Rest};
+use crate::budget::{BudgetFull, BudgetShare, SMALL_BYTES};
+use crate::connection::{Activity, ActivityGuard};
+use crate::content::{Content, PieceStream};
 use crate::gateway::{Answer, Exchange, Refusal, Reply, Request};
 use crate::metrics;
 use crate::slots::Id;
@@ -26,7 +26,7 @@ pub(crate) async fn answer(
     exchange: &Arc<Exchange>,
     activity: &Arc<Activity>,
 ) -> Response<Content> {
-    let asked = Asked::begin(activity);
+    let asked = ActivityGuard::begin(activity);
     let is_http2 = request.version() == Version::HTTP_2;
     let whole = |response: Response<Bytes>, kept, asked| {
         response.map(|body| Content::whole(body, kept, asked, is_http2))
@@ -35,7 +35,7 @@ pub(crate) async fn answer(
         Ok(begun) => begun,
         Err(response) => return whole(response, None, asked),
     };
-    let mut open = Open {
+    let mut open = OpenRequest {
         id: begun.id,
         exchange: Arc::clone(exchange),
         is_expired: false,
@@ -46,7 +46,8 @@ pub(crate) async fn answer(
     drop(begun.kept);
     match answered {
         Ok(Ok(Answer {
-            kept: Err(Full), ..
+            kept: Err(BudgetFull),
+            ..
         })) => whole(refused(Refusal::TooLarge, exchange), None, asked),
         Ok(Ok(Answer {
             reply,
@@ -58,7 +59,7 @@ pub(crate) async fn answer(
             rest: Some(pieces),
             ..
         })) => response(reply).map(|_| {
-            let rest = Rest {
+            let rest = PieceStream {
                 pieces,
                 _open: open,
             };
@@ -74,12 +75,12 @@ pub(crate) async fn answer(
 }
 
 /// A request that waits for its answer.
-struct Begun {
+struct PendingRequest {
     id: Id,
     deadline: Instant,
     answered: oneshot::Receiver<Answer>,
     /// What it takes of the budget.
-    kept: Kept,
+    kept: BudgetShare,
 }
 
 /// Begins a request; or says why it does not.
@@ -88,7 +89,7 @@ async fn begin(
     config: &Config,
     exchange: &Exchange,
     activity: &Activity,
-) -> Result<Begun, Response<Bytes>> {
+) -> Result<PendingRequest, Response<Bytes>> {
     if let Some(response) = said_at_once(&request, config, exchange) {
         return Err(response);
     }
@@ -110,7 +111,7 @@ async fn begin(
         deadline,
     });
     let (id, answered) = begun.map_err(refuse)?;
-    Ok(Begun {
+    Ok(PendingRequest {
         id,
         deadline,
         answered,
@@ -166,13 +167,13 @@ async fn measured(exchange: &Exchange) -> Response<Bytes> {
 }
 
 /// A request under way, which ends at the latest when its connection does.
-pub(crate) struct Open {
+pub(crate) struct OpenRequest {
     id: Id,
     exchange: Arc<Exchange>,
     is_expired: bool,
 }
 
-impl Drop for Open {
+impl Drop for OpenRequest {
     fn drop(&mut self) {
         self.exchange.give_up(self.id, self.is_expired);
     }
@@ -183,7 +184,7 @@ async fn read(
     config: &Config,
     exchange: &Exchange,
     activity: &Activity,
-) -> Result<(Bytes, Kept), Response<Bytes>> {
+) -> Result<(Bytes, BudgetShare), Response<Bytes>> {
     let mut kept = exchange.budget.nothing();
     if body.is_end_stream() {
         return Ok((Bytes::new(), kept));

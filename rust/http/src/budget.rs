@@ -25,7 +25,7 @@ pub(crate) struct Budget {
 /// There is no room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("too many bytes are kept")]
-pub(crate) struct Full;
+pub(crate) struct BudgetFull;
 
 impl Budget {
     pub(crate) fn new(most: usize) -> Arc<Self> {
@@ -39,15 +39,15 @@ impl Budget {
     }
 
     /// Nothing yet, which may grow.
-    pub(crate) fn nothing(self: &Arc<Self>) -> Kept {
-        Kept {
+    pub(crate) fn nothing(self: &Arc<Self>) -> BudgetShare {
+        BudgetShare {
             budget: Arc::clone(self),
             bytes: 0,
         }
     }
 
     /// Room for an answer, or the head of a request; None is that of a small one.
-    pub(crate) fn keep(self: &Arc<Self>, bytes: usize) -> Result<Option<Kept>, Full> {
+    pub(crate) fn keep(self: &Arc<Self>, bytes: usize) -> Result<Option<BudgetShare>, BudgetFull> {
         if bytes <= SMALL_BYTES {
             return Ok(None);
         }
@@ -57,7 +57,7 @@ impl Budget {
     }
 
     /// Waits for room.
-    pub(crate) async fn wait(self: &Arc<Self>, bytes: usize) -> Kept {
+    pub(crate) async fn wait(self: &Arc<Self>, bytes: usize) -> BudgetShare {
         let mut kept = self.nothing();
         loop {
             let room = self.room.notified();
@@ -85,31 +85,31 @@ impl Budget {
 
 /// A part of a budget, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct BudgetShare {
     budget: Arc<Budget>,
     bytes: usize,
 }
 
-impl Kept {
+impl BudgetShare {
     /// Whether it is of nothing yet.
     pub(crate) fn is_empty(&self) -> bool {
         self.bytes == 0
     }
 
     /// Makes it larger by so many bytes.
-    pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), Full> {
+    pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), BudgetFull> {
         let (own, most) = (self.bytes, self.budget.most);
         let fits = |kept: usize| kept == own || kept.saturating_add(bytes) <= most;
         let more = |kept: usize| fits(kept).then(|| kept + bytes);
         let (set, get) = (Ordering::Relaxed, Ordering::Relaxed);
         let grown = self.budget.kept.fetch_update(set, get, more);
-        grown.map_err(|_| Full)?;
+        grown.map_err(|_| BudgetFull)?;
         self.bytes += bytes;
         Ok(())
     }
 }
 
-impl Drop for Kept {
+impl Drop for BudgetShare {
     fn drop(&mut self) {
         let Budget {
             kept,
@@ -166,13 +166,13 @@ mod tests {
         let budget = Budget::new(100_000);
         let alone = budget.keep(150_000).unwrap();
         assert!(alone.is_some());
-        assert_eq!(budget.keep(20_000).unwrap_err(), Full);
+        assert_eq!(budget.keep(20_000).unwrap_err(), BudgetFull);
         assert!(budget.keep(SMALL_BYTES).unwrap().is_none());
         drop(alone);
         let mut growing = budget.nothing();
         growing.grow(90_000).unwrap();
         growing.grow(90_000).unwrap(); // it is alone
-        assert_eq!(budget.nothing().grow(1), Err(Full));
+        assert_eq!(budget.nothing().grow(1), Err(BudgetFull));
         drop(growing);
         let bytes = budget.nothing();
         assert_eq!(budget.kept.load(Ordering::Relaxed), 0);

@@ -86,9 +86,9 @@ impl Activity {
 
 /// A request, until its answer has been handed on.
 #[derive(Debug)]
-pub(crate) struct Asked(pub(crate) Arc<Activity>);
+pub(crate) struct ActivityGuard(pub(crate) Arc<Activity>);
 
-impl Asked {
+impl ActivityGuard {
     pub(crate) fn begin(activity: &Arc<Activity>) -> Self {
         activity.has_asked.store(true, Relaxed);
         activity.requests.fetch_add(1, Relaxed);
@@ -125,14 +125,14 @@ impl Asked {
     }
 }
 
-impl Drop for Asked {
+impl Drop for ActivityGuard {
     fn drop(&mut self) {
         self.0.touch();
         self.0.requests.fetch_sub(1, Relaxed);
     }
 }
 
-/// See [`Asked::wait`].
+/// See [`ActivityGuard::wait`].
 #[derive(Debug)]
 pub(crate) struct Waits<'a>(&'a Activity);
 
@@ -151,12 +151,12 @@ pub(crate) struct Progress {
 
 /// A socket that tells when it takes no more.
 #[derive(Debug)]
-pub(crate) struct Watched<S> {
+pub(crate) struct WatchedSocket<S> {
     pub(crate) socket: S,
     pub(crate) activity: Arc<Activity>,
 }
 
-impl<S> Watched<S> {
+impl<S> WatchedSocket<S> {
     fn note<T>(&self, written: Poll<T>) -> Poll<T> {
         let blocked = &self.activity.blocked;
         let was_blocked = blocked.load(Relaxed) != NEVER;
@@ -172,7 +172,7 @@ impl<S> Watched<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for WatchedSocket<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -182,7 +182,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for WatchedSocket<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -8,32 +8,37 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::sync::mpsc;
 
-use crate::budget::{Kept, SMALL_BYTES};
-use crate::connection::{Asked, Progress};
-use crate::gateway::{Broken, Piece};
+use crate::budget::{BudgetShare, SMALL_BYTES};
+use crate::connection::{ActivityGuard, Progress};
+use crate::gateway::{BrokenAnswer, Piece};
 
 /// All of an answer, or what comes of it piece by piece.
 pub(crate) struct Content {
     source: Source,
     /// None where the socket alone tells enough: all of it goes there at once.
     progress: Option<Arc<Progress>>,
-    asked: Asked,
+    asked: ActivityGuard,
 }
 
 enum Source {
     Whole(Bytes),
-    Rest(Rest),
+    Rest(PieceStream),
 }
 
 /// What comes of an answer, and what ends with it.
-pub(crate) struct Rest {
+pub(crate) struct PieceStream {
     pub(crate) pieces: mpsc::Receiver<Piece>,
-    pub(crate) _open: crate::answer::Open,
+    pub(crate) _open: crate::answer::OpenRequest,
 }
 
 impl Content {
     /// All of it. Over HTTP/2 clients say how much they read, which no socket tells.
-    pub(crate) fn whole(bytes: Bytes, kept: Option<Kept>, asked: Asked, is_http2: bool) -> Self {
+    pub(crate) fn whole(
+        bytes: Bytes,
+        kept: Option<BudgetShare>,
+        asked: ActivityGuard,
+        is_http2: bool,
+    ) -> Self {
         let is_watched = !bytes.is_empty() && (is_http2 || bytes.len() > SMALL_BYTES);
         let progress = is_watched.then(|| asked.answer());
         let bytes = match (&progress, kept) {
@@ -48,7 +53,7 @@ impl Content {
     }
 
     /// What comes of it.
-    pub(crate) fn rest(rest: Rest, asked: Asked) -> Self {
+    pub(crate) fn rest(rest: PieceStream, asked: ActivityGuard) -> Self {
         Self {
             source: Source::Rest(rest),
             progress: Some(asked.answer()),
@@ -74,12 +79,12 @@ impl Content {
 
 impl Body for Content {
     type Data = Bytes;
-    type Error = Broken;
+    type Error = BrokenAnswer;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, BrokenAnswer>>> {
         let next = self.next(context);
         if let Some(progress) = &self.progress {
             self.asked.go_on(progress, next.is_ready());
@@ -101,15 +106,15 @@ impl Body for Content {
 
 /// The bytes, and what lives as long as anything of them.
 pub(crate) fn together<T: Send + 'static>(bytes: Bytes, with: T) -> Bytes {
-    Bytes::from_owner(Together { bytes, _with: with })
+    Bytes::from_owner(OwnedBytes { bytes, _with: with })
 }
 
-struct Together<T> {
+struct OwnedBytes<T> {
     bytes: Bytes,
     _with: T,
 }
 
-impl<T> AsRef<[u8]> for Together<T> {
+impl<T> AsRef<[u8]> for OwnedBytes<T> {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }

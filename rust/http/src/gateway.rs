@@ -11,7 +11,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::Config;
 use crate::board::Board;
-use crate::budget::{Budget, Full, Kept};
+use crate::budget::{Budget, BudgetFull, BudgetShare};
 use crate::slots::{Id, Slots};
 
 /// A request that somebody has to answer.
@@ -56,7 +56,7 @@ pub struct Counts {
 
 /// What waits for the answer of a request under way.
 #[derive(Debug)]
-enum Waiting {
+enum Waiter {
     Answer(oneshot::Sender<Answer>),
     /// Its answer has begun, and goes on by this.
     Stream(mpsc::Sender<Piece>),
@@ -68,15 +68,15 @@ pub(crate) struct Answer {
     pub(crate) reply: Reply,
     pub(crate) rest: Option<mpsc::Receiver<Piece>>,
     /// What it takes of the budget, if there is room.
-    pub(crate) kept: Result<Option<Kept>, Full>,
+    pub(crate) kept: Result<Option<BudgetShare>, BudgetFull>,
 }
 
-pub(crate) type Piece = Result<Bytes, Broken>;
+pub(crate) type Piece = Result<Bytes, BrokenAnswer>;
 
 /// An answer does not go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the answer is broken off")]
-pub(crate) struct Broken;
+pub(crate) struct BrokenAnswer;
 
 /// Why a request does not begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,7 +90,7 @@ pub(crate) enum Refusal {
 /// What the threads share.
 #[derive(Debug)]
 pub(crate) struct Exchange {
-    state: Mutex<State>,
+    state: Mutex<GatewayState>,
     /// There is something to take, or nothing more will be.
     arrived: Condvar,
     replies: Mutex<Vec<Reply>>,
@@ -108,8 +108,8 @@ pub(crate) struct Exchange {
 }
 
 #[derive(Debug)]
-struct State {
-    slots: Slots<Waiting>,
+struct GatewayState {
+    slots: Slots<Waiter>,
     /// How many are still being read, for each of which there will be a slot.
     reading: usize,
     /// Requests that nobody has taken.
@@ -120,7 +120,7 @@ struct State {
     is_wanted: bool,
 }
 
-impl State {
+impl GatewayState {
     /// Requests under way, those included that are still being read.
     fn taken(&self) -> usize {
         self.slots.len() + self.reading
@@ -137,11 +137,11 @@ impl State {
 
 /// Room for a request.
 #[derive(Debug)]
-pub(crate) struct Reserved<'a> {
+pub(crate) struct Reservation<'a> {
     exchange: &'a Exchange,
 }
 
-impl Reserved<'_> {
+impl Reservation<'_> {
     /// Begins the request, to which `id` is given; its reply comes by the receiver.
     pub(crate) fn begin(
         self,
@@ -155,7 +155,7 @@ impl Reserved<'_> {
         if state.is_closing {
             return Err(Refusal::Closing);
         }
-        let Ok(id) = state.slots.begin(Waiting::Answer(sender)) else {
+        let Ok(id) = state.slots.begin(Waiter::Answer(sender)) else {
             return Err(Refusal::TooMany);
         };
         request.id = id;
@@ -169,7 +169,7 @@ impl Reserved<'_> {
     }
 }
 
-impl Drop for Reserved<'_> {
+impl Drop for Reservation<'_> {
     fn drop(&mut self) {
         self.exchange.state().reading -= 1;
     }
@@ -187,7 +187,7 @@ impl Exchange {
     pub(crate) fn new(config: &Config, board: Option<Board>) -> Self {
         let slots = Slots::new(config.gateway, config.max_in_flight);
         Self {
-            state: Mutex::new(State {
+            state: Mutex::new(GatewayState {
                 slots: slots.shown_on(board),
                 reading: 0,
                 waiting: VecDeque::new(),
@@ -207,13 +207,13 @@ impl Exchange {
     }
 
     /// Makes room for a request that is going to be read.
-    pub(crate) fn reserve(&self) -> Result<Reserved<'_>, Refusal> {
+    pub(crate) fn reserve(&self) -> Result<Reservation<'_>, Refusal> {
         let mut state = self.state();
         if let Some(refusal) = state.refuses() {
             return Err(refusal);
         }
         state.reading += 1;
-        Ok(Reserved { exchange: self })
+        Ok(Reservation { exchange: self })
     }
 
     /// Whether one more would be taken in, and all tasks of the job work.
@@ -240,11 +240,11 @@ impl Exchange {
         let counters = &self.counters;
         match state.slots.abandon(id) {
             None => return,
-            Some(Waiting::Stream(_)) => {} // counted when it began
-            Some(Waiting::Answer(_)) if is_expired => {
+            Some(Waiter::Stream(_)) => {} // counted when it began
+            Some(Waiter::Answer(_)) if is_expired => {
                 counters.expired.fetch_add(1, Ordering::Relaxed);
             }
-            Some(Waiting::Answer(_)) => {
+            Some(Waiter::Answer(_)) => {
                 counters.disconnected.fetch_add(1, Ordering::Relaxed);
             }
         }
@@ -256,10 +256,10 @@ impl Exchange {
         let mut state = self.state();
         let (sender, receiver) = mpsc::channel(MOST_PIECES);
         let waiting = state.slots.get_mut(reply.id)?;
-        if matches!(waiting, Waiting::Stream(_)) {
+        if matches!(waiting, Waiter::Stream(_)) {
             return None;
         }
-        let Waiting::Answer(waiting) = std::mem::replace(waiting, Waiting::Stream(sender.clone()))
+        let Waiter::Answer(waiting) = std::mem::replace(waiting, Waiter::Stream(sender.clone()))
         else {
             return None;
         };
@@ -309,7 +309,7 @@ impl Exchange {
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         state.is_wanted = false;
-        let State { slots, waiting, .. } = &mut *state;
+        let GatewayState { slots, waiting, .. } = &mut *state;
         let mut taken = Vec::with_capacity(limit.min(waiting.len()));
         while taken.len() < limit
             && let Some(request) = waiting.pop_front()
@@ -347,8 +347,8 @@ impl Exchange {
             std::mem::take(&mut *self.replies.lock().unwrap_or_else(PoisonError::into_inner));
         let mut state = self.state();
         for reply in replies {
-            if let Some(Waiting::Answer(_)) = state.slots.get_mut(reply.id)
-                && let Some(Waiting::Answer(sender)) = state.slots.end(reply.id)
+            if let Some(Waiter::Answer(_)) = state.slots.get_mut(reply.id)
+                && let Some(Waiter::Answer(sender)) = state.slots.end(reply.id)
             {
                 let kept = self.budget.keep(reply.body.len());
                 if kept.is_ok() {
@@ -368,7 +368,7 @@ impl Exchange {
     pub(crate) fn close(&self) {
         let mut state = self.state();
         state.is_closing = true;
-        let State { slots, waiting, .. } = &mut *state;
+        let GatewayState { slots, waiting, .. } = &mut *state;
         for request in waiting.drain(..) {
             slots.end(request.id); // its receiver sees that nobody will answer
         }
@@ -383,8 +383,8 @@ impl Exchange {
         state.is_cancelled = true;
         state.waiting.clear();
         for waiting in state.slots.end_all() {
-            if let Waiting::Stream(sender) = waiting {
-                let _ = sender.try_send(Err(Broken)); // a full one ends with its connection
+            if let Waiter::Stream(sender) = waiting {
+                let _ = sender.try_send(Err(BrokenAnswer)); // a full one ends with its connection
             }
         }
         drop(state);
@@ -410,13 +410,13 @@ impl Exchange {
         }
     }
 
-    fn wake_at_the_end(&self, state: &State) {
+    fn wake_at_the_end(&self, state: &GatewayState) {
         if state.is_closing && state.slots.is_empty() {
             self.arrived.notify_all();
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, GatewayState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

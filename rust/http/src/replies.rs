@@ -40,11 +40,11 @@ pub enum Way {
 #[derive(Debug)]
 pub struct Replies {
     identity: Option<Arc<Identity>>,
-    ways: BTreeMap<u16, Open>,
+    ways: BTreeMap<u16, ReplyLink>,
 }
 
 #[derive(Debug)]
-struct Open {
+struct ReplyLink {
     way: Way,
     board: Option<Board>,
     connection: Connection,
@@ -75,7 +75,7 @@ impl Replies {
             Way::Tcp(..) => None,
         };
         let bytes = Vec::new();
-        let open = Open {
+        let open = ReplyLink {
             way,
             board,
             connection,
@@ -285,7 +285,7 @@ pub(crate) fn board_of(socket: &std::path::Path) -> PathBuf {
     socket.with_extension("board")
 }
 
-fn way_of(ways: &mut BTreeMap<u16, Open>, id: Id) -> io::Result<&mut Open> {
+fn way_of(ways: &mut BTreeMap<u16, ReplyLink>, id: Id) -> io::Result<&mut ReplyLink> {
     ways.get_mut(&gateway_of(id)).ok_or_else(nowhere)
 }
 

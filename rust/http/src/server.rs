@@ -19,7 +19,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::Config;
 use crate::answer::{MOST_HEADER_BYTES, answer};
 use crate::budget::descriptors;
-use crate::connection::{Activity, Watched};
+use crate::connection::{Activity, WatchedSocket};
 use crate::gateway::Exchange;
 
 /// Serves until `stop` says so; then lets connections that are at a request finish it.
@@ -189,7 +189,7 @@ impl Connections {
 
 impl Server {
     async fn begin(self: Arc<Self>, socket: TcpStream, activity: Arc<Activity>) {
-        let socket = Watched {
+        let socket = WatchedSocket {
             socket,
             activity: Arc::clone(&activity),
         };

@@ -16,7 +16,7 @@ pub struct Connection {
 
 /// What came of reading.
 #[derive(Debug, PartialEq)]
-pub enum Reading {
+pub enum ReadOutcome {
     /// The reply is not all there.
     Partial,
     /// It is, with this status.
@@ -48,29 +48,29 @@ impl Connection {
     }
 
     /// Reads what is there.
-    pub fn read(&mut self) -> Reading {
+    pub fn read(&mut self) -> ReadOutcome {
         let mut chunk = [0; 16 * 1024];
         match self.stream.read(&mut chunk) {
-            Ok(0) => return Reading::Broken,
+            Ok(0) => return ReadOutcome::Broken,
             Ok(size) => self.received.extend_from_slice(&chunk[..size]),
             Err(error) => {
                 return match error.kind() {
-                    ErrorKind::WouldBlock | ErrorKind::Interrupted => Reading::Partial,
-                    _ => Reading::Broken,
+                    ErrorKind::WouldBlock | ErrorKind::Interrupted => ReadOutcome::Partial,
+                    _ => ReadOutcome::Broken,
                 };
             }
         }
         match reply::parse(&self.received) {
             Ok(Some(head)) if self.received.len() == head.length && self.request.is_some() => {
                 self.received.clear();
-                Reading::Reply {
+                ReadOutcome::Reply {
                     status: head.status,
                     closes: head.closes,
                 }
             }
-            Ok(Some(head)) if self.received.len() < head.length => Reading::Partial,
-            Ok(None) => Reading::Partial,
-            _ => Reading::Broken,
+            Ok(Some(head)) if self.received.len() < head.length => ReadOutcome::Partial,
+            Ok(None) => ReadOutcome::Partial,
+            _ => ReadOutcome::Broken,
         }
     }
 }

@@ -11,7 +11,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::arguments::Arguments;
 use crate::arrivals::Arrivals;
-use crate::connection::{Connection, Reading};
+use crate::connection::{Connection, ReadOutcome};
 use crate::report::{CLASSES, Class, Report};
 
 /// Sends requests at the rate; raises what keeps the first connection from being made.
@@ -156,8 +156,8 @@ impl<'a> Run<'a> {
             return;
         };
         match connection.read() {
-            Reading::Partial => {}
-            Reading::Reply { status, closes } => {
+            ReadOutcome::Partial => {}
+            ReadOutcome::Reply { status, closes } => {
                 let due = connection.request.take().expect("it had a request");
                 self.ended(due, Some(status));
                 if closes {
@@ -166,7 +166,7 @@ impl<'a> Run<'a> {
                     self.free.push_back(at);
                 }
             }
-            Reading::Broken => {
+            ReadOutcome::Broken => {
                 match connection.request {
                     Some(due) => self.ended(due, None),
                     None => self.free.retain(|&each| each != at),

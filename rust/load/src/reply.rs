@@ -12,30 +12,32 @@ pub struct Reply {
 
 /// The bytes are no reply, or one whose end is that of the connection.
 #[derive(Debug, PartialEq)]
-pub struct Unreadable;
+pub struct UnreadableReply;
 
 /// The reply at the start of these bytes; None where its head, or a chunk, is not all there yet.
-pub fn parse(bytes: &[u8]) -> Result<Option<Reply>, Unreadable> {
+pub fn parse(bytes: &[u8]) -> Result<Option<Reply>, UnreadableReply> {
     let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else {
         return if bytes.len() < MOST_HEAD {
             Ok(None)
         } else {
-            Err(Unreadable)
+            Err(UnreadableReply)
         };
     };
     let status = match bytes.get(..12) {
-        Some(start) if start.starts_with(b"HTTP/1.") => digits(&start[9..12]).ok_or(Unreadable)?,
-        _ => return Err(Unreadable),
+        Some(start) if start.starts_with(b"HTTP/1.") => {
+            digits(&start[9..12]).ok_or(UnreadableReply)?
+        }
+        _ => return Err(UnreadableReply),
     };
     let mut body = (status < 200 || status == 204 || status == 304).then_some(0);
     let (mut closes, mut chunked) = (bytes[7] == b'0', false);
     for line in bytes[..end].split(|&byte| byte == b'\n').skip(1) {
         let Some(colon) = line.iter().position(|&byte| byte == b':') else {
-            return Err(Unreadable);
+            return Err(UnreadableReply);
         };
         let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
         if name.eq_ignore_ascii_case(b"content-length") {
-            body = Some(digits(value).ok_or(Unreadable)?);
+            body = Some(digits(value).ok_or(UnreadableReply)?);
         } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
             chunked = value.eq_ignore_ascii_case(b"chunked");
         } else if name.eq_ignore_ascii_case(b"connection") {
@@ -50,13 +52,13 @@ pub fn parse(bytes: &[u8]) -> Result<Option<Reply>, Unreadable> {
     }
     Ok(Some(Reply {
         status: status as u16,
-        length: end + 4 + body.ok_or(Unreadable)?,
+        length: end + 4 + body.ok_or(UnreadableReply)?,
         closes,
     }))
 }
 
 /// Bytes of a body in chunks, without trailers; None where they are not all there.
-fn chunks(bytes: &[u8]) -> Result<Option<usize>, Unreadable> {
+fn chunks(bytes: &[u8]) -> Result<Option<usize>, UnreadableReply> {
     let mut at = 0;
     loop {
         let Some(line) = bytes[at..].windows(2).position(|two| two == b"\r\n") else {
@@ -65,7 +67,7 @@ fn chunks(bytes: &[u8]) -> Result<Option<usize>, Unreadable> {
         let size = std::str::from_utf8(&bytes[at..at + line])
             .ok()
             .and_then(|text| usize::from_str_radix(text, 16).ok())
-            .ok_or(Unreadable)?;
+            .ok_or(UnreadableReply)?;
         at += line + 2 + size + 2;
         if at > bytes.len() {
             return Ok(None);
@@ -128,7 +130,7 @@ mod tests {
             b"SMTP\r\n\r\n",
             &vec![b'x'; MOST_HEAD],
         ] {
-            assert_eq!(parse(bytes), Err(Unreadable));
+            assert_eq!(parse(bytes), Err(UnreadableReply));
         }
     }
 }

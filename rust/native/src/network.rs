@@ -15,7 +15,7 @@ use crate::network::control::Control;
 use crate::network::gate::OutputGate;
 use crate::network::statistics::NetworkStatistics;
 use oka_columnar::Decoder;
-use oka_transport::{ChannelSpec, Element, Encoding, NetworkConfig, Received};
+use oka_transport::{ChannelSpec, Element, Encoding, NetworkConfig, ReceivedFrames};
 use pyo3::exceptions::{PyInterruptedError, PyTimeoutError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
@@ -322,7 +322,7 @@ impl Network {
 
 impl Inbound {
     /// The batch of what was received; where it is columns of several schemas, the first of them.
-    fn batch(&mut self, mut received: Received) -> PyResult<Batch> {
+    fn batch(&mut self, mut received: ReceivedFrames) -> PyResult<Batch> {
         if received.encoding != Encoding::Arrow {
             return Ok(received.into());
         }

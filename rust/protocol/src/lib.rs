@@ -38,5 +38,5 @@ pub use frame::{
 };
 pub use latency::{HistogramError, LatencyHistogram};
 pub use marker::{MARKER_BYTES, decode_markers, encode_markers};
-pub use report::{Echo, Probe, State};
-pub use stream::{Available, StreamError, StreamReceiver, StreamSender};
+pub use report::{Echo, Probe, Report};
+pub use stream::{NextFrame, StreamError, StreamReceiver, StreamSender};

@@ -17,7 +17,7 @@ pub struct Probe {
 ///
 /// Answers a [`Probe`], or comes unasked when frames are missing or a connection is new.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct State {
+pub struct Report {
     /// What was consumed, and what would be accepted.
     pub credit: Credit,
     /// The last frame that arrived with all before it; 0 before any.
@@ -62,7 +62,7 @@ impl Probe {
     }
 }
 
-impl State {
+impl Report {
     /// The bytes of the state frame for `channel`.
     pub fn encode(self, channel: u32, attempt: u8) -> [u8; HEADER_BYTES + STATE_WORDS * WORD] {
         let mut bytes = [0; HEADER_BYTES + STATE_WORDS * WORD];
@@ -88,7 +88,7 @@ impl State {
         bytes
     }
 
-    /// The state in a frame of kind `State`; `None` if its body is none.
+    /// The report in a frame of kind `State`; `None` if its body is none.
     pub fn decode(header: &FrameHeader, body: &[u8]) -> Option<Self> {
         let (words, rest) = body.as_chunks::<WORD>();
         let words: &[[u8; WORD]; STATE_WORDS] = words.try_into().ok()?;

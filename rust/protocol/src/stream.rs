@@ -118,7 +118,7 @@ pub struct StreamReceiver {
 
 /// What is there of the next frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Available {
+pub enum NextFrame {
     /// Not all of it, or nothing.
     Unfinished,
     /// All of it.
@@ -151,10 +151,10 @@ impl StreamReceiver {
 
     /// What is there of the next frame, which begins where `bytes` do.
     #[inline]
-    pub fn next(&self, bytes: &[u8]) -> Result<Available, StreamError> {
+    pub fn next(&self, bytes: &[u8]) -> Result<NextFrame, StreamError> {
         if bytes.len() < HEADER_BYTES {
             // A frame that goes in parts may begin with less than its header.
-            return Ok(Available::Unfinished);
+            return Ok(NextFrame::Unfinished);
         }
         let header = FrameHeader::decode(bytes)?;
         if header.channel != self.channel
@@ -176,18 +176,18 @@ impl StreamReceiver {
             }
         }
         if total <= bytes.len() {
-            return Ok(Available::Whole {
+            return Ok(NextFrame::Whole {
                 header,
                 bytes: total,
             });
         }
         if total <= self.capacity {
-            return Ok(Available::Unfinished);
+            return Ok(NextFrame::Unfinished);
         }
         if header.kind != FrameKind::Data || length > self.max_frame_bytes {
             return Err(StreamError::Oversized(length));
         }
-        Ok(Available::Large {
+        Ok(NextFrame::Large {
             header,
             bytes: total,
         })

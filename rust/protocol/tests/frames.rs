@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use oka_protocol::{
     Control, Credit, Echo, Encoding, Frame, FrameError, FrameHeader, FrameKind, Frames, Probe,
-    State,
+    Report,
 };
 use proptest::prelude::*;
 
@@ -53,7 +53,7 @@ fn any_frame() -> impl Strategy<Value = Frame> {
         )
 }
 
-fn any_state() -> impl Strategy<Value = State> {
+fn any_state() -> impl Strategy<Value = Report> {
     let echo = (1..=u64::MAX, any::<u64>(), any::<u64>()).prop_map(
         |(probe_ns, received_ns, answered_ns)| Echo {
             probe_ns,
@@ -63,7 +63,7 @@ fn any_state() -> impl Strategy<Value = State> {
     );
     let numbers = any::<[u64; 5]>();
     (numbers, prop::option::of(echo)).prop_map(
-        |([acknowledged, limit, arrived, seen, clock], echo)| State {
+        |([acknowledged, limit, arrived, seen, clock], echo)| Report {
             credit: Credit {
                 acknowledged,
                 limit,
@@ -93,10 +93,10 @@ proptest! {
         prop_assert_eq!((asked.kind, asked.channel), (FrameKind::Probe, 4));
         prop_assert_eq!((told.kind, told.channel), (FrameKind::State, 5));
         prop_assert_eq!(Probe::decode(&asked, question), Some(probe));
-        prop_assert_eq!(State::decode(&told, answer), Some(state));
+        prop_assert_eq!(Report::decode(&told, answer), Some(state));
         prop_assert_eq!(Probe::decode(&asked, answer), None);
         for cut in 0..answer.len() {
-            prop_assert_eq!(State::decode(&told, &answer[..cut]), None);
+            prop_assert_eq!(Report::decode(&told, &answer[..cut]), None);
         }
     }
 

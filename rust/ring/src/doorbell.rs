@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::marks::{Marked, Marks};
+use crate::marks::{Marks, TakenMarks};
 use crate::sync::{AtomicU32, Ordering, fence};
 
 /// Where a doorbell's word lives, and how a thread sleeps on it.
@@ -82,18 +82,18 @@ impl<B: Bell> Doorbell<B> {
     /// The marks that were left since the last call. The waiter calls it before it looks at what
     /// they stand for.
     #[inline]
-    pub fn take_marks(&self) -> Marked {
+    pub fn take_marks(&self) -> TakenMarks {
         let marked = self.bell.marks().take();
         fence(Ordering::SeqCst);
         marked
     }
 
     /// Announces that the calling thread is about to sleep. One thread at a time.
-    pub fn announce(&self) -> Waiting<'_, B> {
+    pub fn announce(&self) -> Waiter<'_, B> {
         let word = self.bell.word();
         let expected = word.fetch_or(ANNOUNCED, Ordering::Relaxed) | ANNOUNCED;
         fence(Ordering::SeqCst);
-        Waiting {
+        Waiter {
             doorbell: self,
             expected,
         }
@@ -120,19 +120,19 @@ impl<B: Bell> Doorbell<B> {
 
 /// A thread that has announced that it will sleep; withdrawn on drop.
 #[derive(Debug)]
-pub struct Waiting<'a, B: Bell> {
+pub struct Waiter<'a, B: Bell> {
     doorbell: &'a Doorbell<B>,
     expected: u32,
 }
 
-impl<B: Bell> Waiting<'_, B> {
+impl<B: Bell> Waiter<'_, B> {
     /// Sleeps until the doorbell is rung, or `timeout` has passed; may return early.
     pub fn sleep(self, timeout: Option<Duration>) {
         self.doorbell.bell.sleep(self.expected, timeout);
     }
 }
 
-impl<B: Bell> Drop for Waiting<'_, B> {
+impl<B: Bell> Drop for Waiter<'_, B> {
     fn drop(&mut self) {
         let word = self.doorbell.bell.word();
         word.fetch_and(!ANNOUNCED, Ordering::Relaxed);

@@ -44,8 +44,8 @@ mod shared;
 mod storage;
 mod sync;
 
-pub use doorbell::{Bell, Doorbell, Waiting};
-pub use marks::{MARKS, Marked, Marks};
-pub use ring::{Corrupt, Reader, Ring, Writer};
+pub use doorbell::{Bell, Doorbell, Waiter};
+pub use marks::{MARKS, Marks, TakenMarks};
+pub use ring::{CorruptRing, Reader, Ring, Writer};
 pub use shared::{MapError, SharedBell, SharedRing};
 pub use storage::{Positions, Storage};

@@ -20,8 +20,8 @@ impl Marks {
 
     /// Takes all marks.
     #[inline]
-    pub(crate) fn take(&self) -> Marked {
-        let mut marked = Marked([0; WORDS]);
+    pub(crate) fn take(&self) -> TakenMarks {
+        let mut marked = TakenMarks([0; WORDS]);
         for (word, taken) in self.0.iter().zip(&mut marked.0) {
             if word.load(Ordering::Relaxed) != 0 {
                 *taken = word.swap(0, Ordering::SeqCst);
@@ -33,9 +33,9 @@ impl Marks {
 
 /// The marks that were taken, in order.
 #[derive(Debug, Clone)]
-pub struct Marked([u64; WORDS]);
+pub struct TakenMarks([u64; WORDS]);
 
-impl Iterator for Marked {
+impl Iterator for TakenMarks {
     type Item = usize;
 
     #[inline]

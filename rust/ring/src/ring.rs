@@ -179,12 +179,12 @@ impl<S: Storage> Reader<S> {
     /// The bytes that were written and not taken, in place. Raises when the writer claims more than
     /// the ring holds.
     #[inline]
-    pub fn available(&self) -> Result<&[u8], Corrupt> {
+    pub fn available(&self) -> Result<&[u8], CorruptRing> {
         let storage = &self.ring.storage;
         let written = storage.positions().written.load(Ordering::Acquire);
         let length = written.wrapping_sub(self.position);
         if length > storage.capacity() as u64 {
-            return Err(Corrupt {
+            return Err(CorruptRing {
                 written,
                 read: self.position,
             });
@@ -236,7 +236,7 @@ impl<S: Storage> Reader<S> {
 #[error(
     "a ring was written to position {written}, but read to {read} only\n\nhint: its writer is broken"
 )]
-pub struct Corrupt {
+pub struct CorruptRing {
     /// Where the writer claims to be.
     pub written: u64,
     /// Where the reader is.

@@ -1,6 +1,6 @@
 //! Bytes between sockets and files: a block is read ahead while the last one is sent.
 
-use crate::failure::Failed;
+use crate::failure::FailedRequest;
 use crate::folder::no_room;
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
@@ -141,7 +141,7 @@ pub(crate) async fn receive(
 
 fn written(done: Result<io::Result<File>, tokio::task::JoinError>) -> S3Result<File> {
     let file = done.map_err(|_| s3_error!(InternalError))?;
-    file.map_err(|error| Failed(no_room(error)).into())
+    file.map_err(|error| FailedRequest(no_room(error)).into())
 }
 
 /// A body that cannot be received whole: cut off, or not what was signed.

@@ -5,22 +5,22 @@ use hyper::StatusCode;
 use s3s::{S3Error, S3ErrorCode};
 
 /// An error of the folder, on its way into an answer.
-pub(crate) struct Failed(pub FolderError);
+pub(crate) struct FailedRequest(pub FolderError);
 
-impl From<FolderError> for Failed {
+impl From<FolderError> for FailedRequest {
     fn from(error: FolderError) -> Self {
         Self(error)
     }
 }
 
-impl From<std::io::Error> for Failed {
+impl From<std::io::Error> for FailedRequest {
     fn from(error: std::io::Error) -> Self {
         Self(error.into())
     }
 }
 
-impl From<Failed> for S3Error {
-    fn from(Failed(error): Failed) -> Self {
+impl From<FailedRequest> for S3Error {
+    fn from(FailedRequest(error): FailedRequest) -> Self {
         let message = error.to_string();
         let (code, status) = match error {
             FolderError::NoSuchBucket => (S3ErrorCode::NoSuchBucket, None),
@@ -53,7 +53,7 @@ pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, FolderError> + Send + 'static,
 ) -> Result<T, S3Error> {
     match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done.map_err(|error| Failed(error).into()),
+        Ok(done) => done.map_err(|error| FailedRequest(error).into()),
         Err(_) => Err(S3ErrorCode::InternalError.into()),
     }
 }

@@ -56,7 +56,7 @@ pub(crate) enum FolderError {
 
 /// What is known of an object without its bytes.
 #[derive(Clone, Debug)]
-pub(crate) struct About {
+pub(crate) struct ObjectMetadata {
     pub size: u64,
     pub written: SystemTime,
     /// Tells this content of the key from every other; never an MD5.
@@ -64,7 +64,7 @@ pub(crate) struct About {
 }
 
 /// A file that is not yet an object; removed unless it becomes one.
-pub(crate) struct Partial {
+pub(crate) struct PartialObject {
     pub file: File,
     path: PathBuf,
     kept: bool,
@@ -165,13 +165,17 @@ impl Folder {
     }
 
     /// An object, open for reading.
-    pub fn open_object(&self, bucket: &str, key: &str) -> Result<(File, About), FolderError> {
+    pub fn open_object(
+        &self,
+        bucket: &str,
+        key: &str,
+    ) -> Result<(File, ObjectMetadata), FolderError> {
         check_key(key)?;
         let bucket = self.open_bucket(bucket)?;
         // Without blocking: a named pipe would wait for its writer.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = File::from(beneath(&bucket, key, flags)?);
-        let about = About::of(&file)?.ok_or(FolderError::NoSuchKey)?;
+        let about = ObjectMetadata::of(&file)?.ok_or(FolderError::NoSuchKey)?;
         Ok((file, about))
     }
 
@@ -205,7 +209,7 @@ impl Folder {
     }
 
     /// A new file aside.
-    pub fn partial(&self) -> io::Result<Partial> {
+    pub fn partial(&self) -> io::Result<PartialObject> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let path = self.aside.join(format!("{number}.partial"));
         let file = File::options()
@@ -214,7 +218,7 @@ impl Folder {
             .create(true)
             .truncate(true)
             .open(&path)?;
-        Ok(Partial {
+        Ok(PartialObject {
             file,
             path,
             kept: false,
@@ -222,25 +226,35 @@ impl Folder {
     }
 
     /// The file becomes the object, instead of the one that the key named before.
-    pub fn publish(&self, partial: Partial, bucket: &str, key: &str) -> Result<About, FolderError> {
+    pub fn publish(
+        &self,
+        partial: PartialObject,
+        bucket: &str,
+        key: &str,
+    ) -> Result<ObjectMetadata, FolderError> {
         self.rename(partial, bucket, key, RenameFlags::empty())
     }
 
     /// The file becomes the object of a key that names none; of several at once, one does.
-    pub fn create(&self, partial: Partial, bucket: &str, key: &str) -> Result<About, FolderError> {
+    pub fn create(
+        &self,
+        partial: PartialObject,
+        bucket: &str,
+        key: &str,
+    ) -> Result<ObjectMetadata, FolderError> {
         self.rename(partial, bucket, key, RenameFlags::NOREPLACE)
     }
 
     fn rename(
         &self,
-        mut partial: Partial,
+        mut partial: PartialObject,
         bucket: &str,
         key: &str,
         flags: RenameFlags,
-    ) -> Result<About, FolderError> {
+    ) -> Result<ObjectMetadata, FolderError> {
         check_key(key)?;
         self.stamp(&partial.file)?;
-        let about = About::of(&partial.file)?.ok_or(FolderError::KeyOutside)?;
+        let about = ObjectMetadata::of(&partial.file)?.ok_or(FolderError::KeyOutside)?;
         let folder = self.open_bucket(bucket)?;
         let (parent, name) = key.rsplit_once('/').unwrap_or((".", key));
         // A deletion beside this may take the new folders away again, as long as they are empty.
@@ -272,9 +286,13 @@ impl Folder {
     }
 
     /// The file becomes a part of an upload at this path.
-    pub fn publish_part(&self, mut partial: Partial, path: &Path) -> Result<About, FolderError> {
+    pub fn publish_part(
+        &self,
+        mut partial: PartialObject,
+        path: &Path,
+    ) -> Result<ObjectMetadata, FolderError> {
         self.stamp(&partial.file)?;
-        let about = About::of(&partial.file)?.ok_or(FolderError::KeyOutside)?;
+        let about = ObjectMetadata::of(&partial.file)?.ok_or(FolderError::KeyOutside)?;
         std::fs::rename(&partial.path, path)?;
         partial.kept = true;
         Ok(about)
@@ -315,7 +333,7 @@ impl Folder {
     }
 }
 
-impl About {
+impl ObjectMetadata {
     /// None for anything but a regular file.
     pub fn of(file: &File) -> io::Result<Option<Self>> {
         let about = rustix::fs::fstat(file)?;
@@ -354,7 +372,7 @@ impl About {
     }
 }
 
-impl Drop for Partial {
+impl Drop for PartialObject {
     fn drop(&mut self) {
         if !self.kept {
             let _ = std::fs::remove_file(&self.path);

@@ -19,7 +19,7 @@ pub(crate) struct Identities {
 }
 
 /// Credentials that end. `token` travels with every request signed by them.
-pub(crate) struct Issued {
+pub(crate) struct IssuedCredentials {
     pub access_key: String,
     pub secret_key: String,
     pub token: String,
@@ -43,9 +43,9 @@ impl Identities {
     }
 
     /// New temporary credentials for this long, at most for the server's limit.
-    pub fn issue(&self, wanted: Duration) -> std::io::Result<Issued> {
+    pub fn issue(&self, wanted: Duration) -> std::io::Result<IssuedCredentials> {
         let expires = SystemTime::now() + wanted.min(self.session);
-        let issued = Issued {
+        let issued = IssuedCredentials {
             access_key: format!("ASIA{}", random_text(16)?),
             secret_key: random_text(40)?,
             token: random_text(96)?,

@@ -3,8 +3,8 @@
 use crate::body::{FileBlocks, receive};
 use crate::conditions::{check_conditions, publish};
 use crate::expected::{ExpectedBody, expected};
-use crate::failure::{Failed, blocking};
-use crate::folder::{About, Folder, Partial};
+use crate::failure::{FailedRequest, blocking};
+use crate::folder::{Folder, ObjectMetadata, PartialObject};
 use crate::listing::{Page, Query};
 use crate::server::{Counters, Region};
 use crate::uploads::UploadError;
@@ -109,7 +109,7 @@ impl S3 for Storage {
         let most = query.most;
         let page: Page = blocking(move || folder.list(&bucket, &query)).await?;
         let count = page.objects.len() + page.prefixes.len();
-        let object = |(key, about): (String, About)| Object {
+        let object = |(key, about): (String, ObjectMetadata)| Object {
             key: Some(key),
             size: Some(about.size as i64),
             e_tag: Some(ETag::Strong(about.tag)),
@@ -266,7 +266,7 @@ impl S3 for Storage {
                         ..DeletedObject::default()
                     }),
                     Err(error) => {
-                        let error = S3Error::from(Failed(error));
+                        let error = S3Error::from(FailedRequest(error));
                         errors.push(Error {
                             key: Some(object.key),
                             code: Some(error.code().as_str().to_owned()),
@@ -325,7 +325,7 @@ impl S3 for Storage {
         let (folder, bucket, key) = (self.folder.clone(), input.bucket.clone(), input.key.clone());
         let id = input.upload_id.clone();
         let parts = upload(move || folder.parts(&bucket, &key, &id)).await?;
-        let part = |(number, about): (i32, About)| Part {
+        let part = |(number, about): (i32, ObjectMetadata)| Part {
             part_number: Some(number),
             size: Some(about.size as i64),
             e_tag: Some(ETag::Strong(about.tag)),
@@ -394,7 +394,7 @@ impl Storage {
         &self,
         body: Option<StreamingBlob>,
         expected: ExpectedBody,
-    ) -> S3Result<Partial> {
+    ) -> S3Result<PartialObject> {
         let folder = self.folder.clone();
         let partial = blocking(move || folder.partial().map_err(crate::folder::no_room)).await?;
         let Some(body) = body else {
@@ -403,7 +403,7 @@ impl Storage {
         let file = partial
             .file
             .try_clone()
-            .map_err(|error| S3Error::from(Failed::from(error)))?;
+            .map_err(|error| S3Error::from(FailedRequest::from(error)))?;
         let (_, length, found) = receive(body, file, expected.hasher()).await?;
         Counters::add(&self.counters.bytes_received, length);
         expected.check(length, &found)?;
@@ -428,7 +428,7 @@ async fn upload<T: Send + 'static>(
                 UploadError::InvalidPartOrder => {
                     S3Error::with_message(s3s::S3ErrorCode::InvalidPartOrder, message)
                 }
-                UploadError::Folder(error) => Failed(error).into(),
+                UploadError::Folder(error) => FailedRequest(error).into(),
             }
         })
 }

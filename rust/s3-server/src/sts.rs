@@ -1,6 +1,6 @@
 //! The token service on the same endpoint: `AssumeRole`, `AssumeRoleWithWebIdentity`.
 
-use crate::identity::{Identities, Issued, TOKEN, random_text};
+use crate::identity::{Identities, IssuedCredentials, TOKEN, random_text};
 use hyper::http::Extensions;
 use hyper::{HeaderMap, Method, StatusCode, Uri, header};
 use s3s::dto::{Timestamp, TimestampFormat};
@@ -139,7 +139,12 @@ fn required<'a>(fields: &'a Fields, name: &'static str) -> S3Result<&'a str> {
     }
 }
 
-fn answer(action: &str, role: &str, session: &str, issued: &Issued) -> S3Result<S3Response<Body>> {
+fn answer(
+    action: &str,
+    role: &str,
+    session: &str,
+    issued: &IssuedCredentials,
+) -> S3Result<S3Response<Body>> {
     let mut expires = Vec::new();
     Timestamp::from(issued.expires)
         .format(TimestampFormat::DateTime, &mut expires)

@@ -46,7 +46,7 @@ pub struct ClientConfig {
 }
 
 /// An object: its key after the client's prefix, and its bytes.
-pub type Listed = (String, u64);
+pub type ListedObject = (String, u64);
 
 /// The caller's way to end a call, asked about ten times a second.
 type Interrupt<'a> = &'a mut dyn FnMut() -> bool;
@@ -124,7 +124,11 @@ impl Client {
 
     /// All objects below the prefix and `below`, by their keys relative to the prefix, in their
     /// order. An object that has the name itself counts, with what then remains of its key.
-    pub fn list(&self, below: &str, interrupted: Interrupt<'_>) -> Result<Vec<Listed>, Failure> {
+    pub fn list(
+        &self,
+        below: &str,
+        interrupted: Interrupt<'_>,
+    ) -> Result<Vec<ListedObject>, Failure> {
         let start = self.path(below)?;
         let work = async {
             let mut found: Vec<(Path, u64)> = self
@@ -281,7 +285,7 @@ impl Client {
 
     fn upload(&self, key: &str, source: Source, interrupted: Interrupt<'_>) -> Result<(), Failure> {
         let path = self.path(key)?;
-        let unfinished = upload::Unfinished::default();
+        let unfinished = upload::UnfinishedUpload::default();
         let work = upload::object(
             &self.store,
             &path,
@@ -318,9 +322,9 @@ impl Client {
     }
 
     /// Keys after the prefix, without the empty objects that some tools make for folders.
-    fn relative(&self, found: Vec<(Path, u64)>) -> Vec<Listed> {
+    fn relative(&self, found: Vec<(Path, u64)>) -> Vec<ListedObject> {
         let prefix = self.prefix.as_ref();
-        let mut keys: Vec<Listed> = found
+        let mut keys: Vec<ListedObject> = found
             .into_iter()
             .map(|(path, size)| {
                 let key = path.as_ref().strip_prefix(prefix).unwrap_or(path.as_ref());

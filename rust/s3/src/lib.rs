@@ -7,5 +7,5 @@
 mod client;
 mod stop;
 
-pub use client::{Client, ClientConfig, Failure, Listed};
+pub use client::{Client, ClientConfig, Failure, ListedObject};
 pub use stop::Interrupted;

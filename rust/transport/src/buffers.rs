@@ -21,7 +21,7 @@ impl BufferPool {
 
     /// The buffer as a message, which comes back here when it was sent.
     pub(crate) fn lend(self: &Arc<Self>, buffer: Vec<u8>) -> Bytes {
-        Bytes::from_owner(Lent {
+        Bytes::from_owner(Loan {
             buffer,
             pool: Arc::clone(self),
         })
@@ -41,18 +41,18 @@ impl BufferPool {
 
 /// A buffer on its way.
 #[derive(Debug)]
-struct Lent {
+struct Loan {
     buffer: Vec<u8>,
     pool: Arc<BufferPool>,
 }
 
-impl AsRef<[u8]> for Lent {
+impl AsRef<[u8]> for Loan {
     fn as_ref(&self) -> &[u8] {
         &self.buffer
     }
 }
 
-impl Drop for Lent {
+impl Drop for Loan {
     fn drop(&mut self) {
         self.pool.give_back(std::mem::take(&mut self.buffer));
     }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Instant;
 
 use bytes::Bytes;
-use oka_protocol::{Credit, Frames, State};
+use oka_protocol::{Credit, Frames, Report};
 use omq_tokio::{Message, Socket};
 use tokio::sync::Notify;
 
@@ -308,7 +308,7 @@ impl Inbox {
         line.send(&credit.encode(line.spec.id, line.attempt));
     }
 
-    fn send_state(&self, input: usize, state: State) {
+    fn send_state(&self, input: usize, state: Report) {
         let line = &self.credit_lines()[input];
         line.send(&state.encode(line.spec.id, line.attempt));
     }

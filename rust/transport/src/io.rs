@@ -63,7 +63,7 @@ pub(crate) fn run(
 }
 
 /// What a network listens on.
-struct Listening {
+struct BoundSockets {
     /// For channels over sockets: one socket per endpoint, since encryption is a matter of the whole
     /// socket.
     pulls: Vec<Socket>,
@@ -76,8 +76,8 @@ async fn bind(
     state: &NetworkState,
     bells: Bells,
     listen: &[String],
-) -> Result<(Listening, Vec<String>), BindError> {
-    let mut listening = Listening {
+) -> Result<(BoundSockets, Vec<String>), BindError> {
+    let mut listening = BoundSockets {
         pulls: Vec::new(),
         listeners: Vec::new(),
         rendezvous: Rendezvous::new(bells, state.config.attempt),
@@ -117,10 +117,10 @@ async fn bind(
 
 async fn serve(
     state: &Arc<NetworkState>,
-    listening: Listening,
+    listening: BoundSockets,
     mut commands: tokio::sync::mpsc::UnboundedReceiver<Command>,
 ) {
-    let Listening {
+    let BoundSockets {
         pulls,
         listeners,
         rendezvous,

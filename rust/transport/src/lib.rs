@@ -37,5 +37,5 @@ pub use oka_ipc::{EndpointKind, InvalidEndpoint};
 pub use oka_protocol::{Control, Encoding, FRAME_BYTES};
 pub use open_frame::OpenFrame;
 pub use output::OutputChannel;
-pub use received::{Element, Received};
+pub use received::{Element, ReceivedFrames};
 pub use statistics::{InputStatistics, NetworkStatistics, OutputStatistics};

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use oka_protocol::{ChannelError, Control, Credit, State};
+use oka_protocol::{ChannelError, Control, Credit, Report};
 use omq_tokio::{Message, Socket};
 use tokio::sync::Notify;
 
-use self::unsent::Unsent;
+use self::unsent::UnsentFrames;
 use crate::buffers::BufferPool;
 use crate::clock::now_ns;
 use crate::health::{Failure, Health};
@@ -27,7 +27,7 @@ pub(crate) struct Outbox {
     pub(crate) id: u32,
     pub(crate) peer: String,
     attempt: u8,
-    unsent: Mutex<Unsent>,
+    unsent: Mutex<UnsentFrames>,
     changed: Condvar,
     backlog: AtomicUsize,
     refused: AtomicBool,
@@ -55,7 +55,7 @@ impl Outbox {
             id: spec.id,
             peer: spec.peer.clone(),
             attempt: config.attempt,
-            unsent: Mutex::new(Unsent::new(clock)),
+            unsent: Mutex::new(UnsentFrames::new(clock)),
             changed: Condvar::new(),
             backlog: AtomicUsize::new(0),
             refused: AtomicBool::new(false),
@@ -135,7 +135,7 @@ impl Outbox {
     }
 
     /// Takes in what the receiver knows, and sends what it misses and what it lets go.
-    pub(crate) fn on_state(&self, report: State) -> Result<(), ChannelError> {
+    pub(crate) fn on_state(&self, report: Report) -> Result<(), ChannelError> {
         let now = now_ns();
         let mut unsent = self.lock();
         if let Some(again) = unsent.sender.on_state(report, now)? {
@@ -260,18 +260,21 @@ impl Outbox {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Unsent> {
+    fn lock(&self) -> MutexGuard<'_, UnsentFrames> {
         self.unsent.lock().expect(UNPOISONED)
     }
 
-    fn wait_changed<'a>(&self, mut unsent: MutexGuard<'a, Unsent>) -> MutexGuard<'a, Unsent> {
+    fn wait_changed<'a>(
+        &self,
+        mut unsent: MutexGuard<'a, UnsentFrames>,
+    ) -> MutexGuard<'a, UnsentFrames> {
         unsent.waiters += 1;
         unsent = self.changed.wait(unsent).expect(UNPOISONED);
         unsent.waiters -= 1;
         unsent
     }
 
-    fn check_writable(&self, unsent: &Unsent) -> Result<(), EmitError> {
+    fn check_writable(&self, unsent: &UnsentFrames) -> Result<(), EmitError> {
         match &unsent.refusal {
             Some(refusal) => Err(refusal.clone()),
             None => Ok(self.health.check()?),
@@ -279,18 +282,18 @@ impl Outbox {
     }
 
     /// Queues the open frame and opens an empty one.
-    fn seal(&self, unsent: &mut Unsent) {
+    fn seal(&self, unsent: &mut UnsentFrames) {
         let frame = self.take_open(unsent);
         unsent.sealed_bytes += frame.credited_bytes();
         unsent.sealed.push_back(frame);
     }
 
-    fn take_open(&self, unsent: &mut Unsent) -> OpenFrame {
+    fn take_open(&self, unsent: &mut UnsentFrames) -> OpenFrame {
         std::mem::replace(&mut unsent.open, OpenFrame::with_buffer(self.pool.take()))
     }
 
     /// Whether the frame may be queued; remembers why not.
-    fn accept(&self, unsent: &mut Unsent, frame: &OpenFrame) -> bool {
+    fn accept(&self, unsent: &mut UnsentFrames, frame: &OpenFrame) -> bool {
         let refusal = if frame.body_bytes() > self.max_frame_bytes {
             EmitError::Oversized {
                 channel: self.id,
@@ -306,7 +309,7 @@ impl Outbox {
         false
     }
 
-    fn refuse(&self, unsent: &mut Unsent, refusal: EmitError) {
+    fn refuse(&self, unsent: &mut UnsentFrames, refusal: EmitError) {
         unsent.refusal.get_or_insert(refusal);
         self.refused.store(true, Ordering::Relaxed);
     }

@@ -11,7 +11,7 @@ use oka_protocol::{Control, Encoding, FrameHeader, FrameKind, Frames, HEADER_BYT
 /// [`Network::receive`](crate::Network::receive) is called again. Over shared memory it is a view of
 /// what the sender wrote: while it lives, the channel goes no further.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Received {
+pub struct ReceivedFrames {
     /// Id of the channel; of the first, if several have come together.
     pub channel: u32,
     /// The input of the task that the channel belongs to, as all that have come together do.
@@ -30,7 +30,7 @@ pub struct Received {
     size: usize,
 }
 
-impl Received {
+impl ReceivedFrames {
     pub(crate) fn new(
         channel: u32,
         encoding: Encoding,
@@ -80,7 +80,7 @@ impl Received {
             .map(|(header, body)| (header.count as usize, body))
     }
 
-    /// As [`Received::bodies`], for who keeps them: they hold the channel's window, too.
+    /// As [`ReceivedFrames::bodies`], for who keeps them: they hold the channel's window, too.
     pub fn shared_bodies(&self) -> impl Iterator<Item = (usize, Bytes)> {
         self.regions().flat_map(|region| {
             data_frames(region)
@@ -113,7 +113,7 @@ fn data_frames(frames: &[u8]) -> impl Iterator<Item = (FrameHeader, &[u8])> + Cl
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Element {
     /// The next batch of records.
-    Batch(Received),
+    Batch(ReceivedFrames),
     /// What all inputs have come to, between two batches: a watermark that has risen, idleness of all,
     /// a barrier.
     Control(Control),

@@ -9,11 +9,11 @@ use bytes::Bytes;
 /// Bounded by the receiver's window: what is sent is only what was granted. Holds on to buffers that
 /// the socket sent already; nothing is copied.
 #[derive(Debug, Default)]
-pub(crate) struct Retained {
+pub(crate) struct RetainedFrames {
     messages: VecDeque<(u64, Bytes)>,
 }
 
-impl Retained {
+impl RetainedFrames {
     /// Keeps a message whose last frame has this sequence number.
     pub(crate) fn push(&mut self, sequence: u64, message: Bytes) {
         self.messages.push_back((sequence, message));
@@ -45,7 +45,7 @@ mod tests {
 
     #[test]
     fn what_was_acknowledged_is_let_go() {
-        let mut retained = Retained::default();
+        let mut retained = RetainedFrames::default();
         for (sequence, message) in [(1, "a"), (3, "bc"), (4, "d")] {
             retained.push(sequence, Bytes::from(message));
         }

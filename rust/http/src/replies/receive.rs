@@ -14,7 +14,7 @@ use tokio::sync::watch;
 
 use super::{LENGTH_BYTES, METRICS, MOST_SEALED_BYTES, PROLOGUE, REPLIES, STREAM, WORK};
 use crate::content::together;
-use crate::gateway::{Broken, Exchange, Reply};
+use crate::gateway::{BrokenAnswer, Exchange, Reply};
 use crate::metrics::numbers;
 
 /// The key of a gateway, and those that it admits, once it knows them.
@@ -31,7 +31,7 @@ pub(crate) async fn receive_local(listener: UnixListener, exchange: Arc<Exchange
             tokio::time::sleep(PAUSE).await; // out of descriptors, most likely
             continue;
         };
-        let incoming = Incoming {
+        let incoming = ReplyReader {
             socket,
             cipher: None,
         };
@@ -62,10 +62,10 @@ pub(crate) async fn receive_tcp(
 async fn welcome(
     mut socket: tokio::net::TcpStream,
     admission: Option<Admission>,
-) -> io::Result<Incoming<tokio::net::TcpStream>> {
+) -> io::Result<ReplyReader<tokio::net::TcpStream>> {
     let Some(mut admission) = admission else {
         let cipher = None;
-        return Ok(Incoming { socket, cipher });
+        return Ok(ReplyReader { socket, cipher });
     };
     let stranger = || io::Error::from(io::ErrorKind::PermissionDenied);
     let greeting = async {
@@ -87,16 +87,16 @@ async fn welcome(
     let greeted = tokio::time::timeout(GREETING, greeting).await;
     let (_, receive) = greeted.map_err(|_| stranger())??;
     let cipher = Some(receive);
-    Ok(Incoming { socket, cipher })
+    Ok(ReplyReader { socket, cipher })
 }
 
 /// The end that is read from.
-struct Incoming<S> {
+struct ReplyReader<S> {
     socket: S,
     cipher: Option<Cipher>,
 }
 
-impl<S: AsyncRead + Unpin> Incoming<S> {
+impl<S: AsyncRead + Unpin> ReplyReader<S> {
     /// Appends what has come; fails at the end.
     async fn fill(&mut self, bytes: &mut BytesMut) -> io::Result<()> {
         let Some(cipher) = &mut self.cipher else {
@@ -120,7 +120,7 @@ impl<S: AsyncRead + Unpin> Incoming<S> {
 }
 
 async fn hear<S: AsyncRead + AsyncWrite + Unpin>(
-    mut incoming: Incoming<S>,
+    mut incoming: ReplyReader<S>,
     exchange: Arc<Exchange>,
 ) {
     let mut bytes = BytesMut::new();
@@ -148,18 +148,18 @@ async fn hear<S: AsyncRead + AsyncWrite + Unpin>(
 
 /// Hands a stream on to its client, as fast as that one reads.
 async fn pass_on<S: AsyncRead + Unpin>(
-    mut incoming: Incoming<S>,
+    mut incoming: ReplyReader<S>,
     mut bytes: BytesMut,
     exchange: &Exchange,
-) -> Result<(), Broken> {
+) -> Result<(), BrokenAnswer> {
     let first = loop {
         if let Some(reply) = Reply::decode(&mut bytes) {
             break reply;
         }
-        incoming.fill(&mut bytes).await.map_err(|_| Broken)?;
+        incoming.fill(&mut bytes).await.map_err(|_| BrokenAnswer)?;
     };
     let id = first.id;
-    let pieces = exchange.begin_stream(first).ok_or(Broken)?;
+    let pieces = exchange.begin_stream(first).ok_or(BrokenAnswer)?;
     loop {
         while let Some(piece) = piece(&mut bytes) {
             if piece.is_empty() {
@@ -168,15 +168,15 @@ async fn pass_on<S: AsyncRead + Unpin>(
             }
             let kept = tokio::select! {
                 kept = exchange.budget.wait(piece.len()) => kept,
-                () = pieces.closed() => return Err(Broken),
+                () = pieces.closed() => return Err(BrokenAnswer),
             };
             let piece = Ok(together(piece, kept));
-            pieces.send(piece).await.map_err(|_| Broken)?;
+            pieces.send(piece).await.map_err(|_| BrokenAnswer)?;
         }
         if incoming.fill(&mut bytes).await.is_err() {
-            let _ = pieces.send(Err(Broken)).await;
+            let _ = pieces.send(Err(BrokenAnswer)).await;
             exchange.end_stream(id);
-            return Err(Broken);
+            return Err(BrokenAnswer);
         }
     }
 }

@@ -6,7 +6,7 @@ use oka_codec::encode::{self, Refused};
 use oka_codec::{DecodeError, Decoder, Pickling, unreadable};
 use oka_columnar::Columns;
 use oka_compute::value::Reader;
-use oka_transport::{Encoding, Received};
+use oka_transport::{Encoding, ReceivedFrames};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
@@ -29,7 +29,7 @@ pub(crate) struct Batch {
 /// What a batch holds.
 pub(crate) enum Content {
     /// Msgpack values.
-    Records(Received),
+    Records(ReceivedFrames),
     /// Rows of one schema.
     Columns(Columns),
 }
@@ -65,7 +65,7 @@ impl Batch {
     /// A batch of `records` encoded records; decoding it tells whether they are.
     #[staticmethod]
     fn from_bytes(data: &[u8], records: usize) -> Self {
-        Received::of_body(Encoding::Msgpack, records, data).into()
+        ReceivedFrames::of_body(Encoding::Msgpack, records, data).into()
     }
 
     /// A batch of encoded records, given as numbers of records and their bytes.
@@ -74,9 +74,9 @@ impl Batch {
     fn from_frames(frames: Vec<(usize, Vec<u8>)>) -> Self {
         let mut received = frames
             .into_iter()
-            .map(|(count, body)| Received::of_body(Encoding::Msgpack, count, &body));
+            .map(|(count, body)| ReceivedFrames::of_body(Encoding::Msgpack, count, &body));
         let first = received.next();
-        let mut whole = first.unwrap_or_else(|| Received::of_body(Encoding::Msgpack, 0, &[]));
+        let mut whole = first.unwrap_or_else(|| ReceivedFrames::of_body(Encoding::Msgpack, 0, &[]));
         received.for_each(|next| whole.absorb(next));
         whole.into()
     }
@@ -130,7 +130,7 @@ impl Batch {
             for _ in 0..count {
                 let start = reader.position();
                 reader.skip().map_err(unreadable)?;
-                let record = Received::of_body(Encoding::Msgpack, 1, reader.since(start));
+                let record = ReceivedFrames::of_body(Encoding::Msgpack, 1, reader.since(start));
                 found.push(Self {
                     channel: self.channel,
                     input: self.input,
@@ -206,7 +206,7 @@ impl Batch {
     }
 
     /// As `content`, of records alone.
-    fn records(&self) -> PyResult<&Received> {
+    fn records(&self) -> PyResult<&ReceivedFrames> {
         match self.content()? {
             Content::Records(received) => Ok(received),
             Content::Columns(_) => Err(PyValueError::new_err(
@@ -221,8 +221,8 @@ impl Batch {
     }
 }
 
-impl From<Received> for Batch {
-    fn from(mut received: Received) -> Self {
+impl From<ReceivedFrames> for Batch {
+    fn from(mut received: ReceivedFrames) -> Self {
         Self {
             channel: received.channel,
             input: received.input,

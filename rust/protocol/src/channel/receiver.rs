@@ -1,7 +1,7 @@
 //! The state of a channel's receiving end: order, credit and acknowledgement.
 
 use crate::channel::Order;
-use crate::{Arrival, ChannelError, Credit, Echo, FrameKind, PROBE_INTERVAL_NS, Probe, State};
+use crate::{Arrival, ChannelError, Credit, Echo, FrameKind, PROBE_INTERVAL_NS, Probe, Report};
 
 /// The receiving end of a channel: what may arrive, and what to acknowledge when.
 ///
@@ -19,7 +19,7 @@ pub struct Receiver {
     consumed_bytes: u64,
     granted: Option<Grant>,
     closed: bool,
-    probe: Option<Heard>,
+    probe: Option<ReceivedProbe>,
     /// The last gap that was reported: where, and after which probe. Once is enough.
     reported: (u64, u64),
     report_due: bool,
@@ -83,7 +83,7 @@ impl Receiver {
         if probe.sent_ns <= self.probe_ns() {
             return;
         }
-        self.probe = Some(Heard {
+        self.probe = Some(ReceivedProbe {
             sent_ns: probe.sent_ns,
             received_ns: now_ns,
         });
@@ -111,7 +111,7 @@ impl Receiver {
     /// The credit to send now, if one is due; counts it as sent.
     ///
     /// Due when nothing is left to consume and something is unacknowledged, and when a quarter of
-    /// the window was consumed since the last. The first one comes with a [`State`].
+    /// the window was consumed since the last. The first one comes with a [`Report`].
     #[inline]
     pub fn credit_due(&mut self) -> Option<Credit> {
         self.consume_end();
@@ -133,7 +133,7 @@ impl Receiver {
     ///
     /// Due at the start, for each probe, after a reconnect, once for each gap, and again and again
     /// while the sender has not confirmed the end.
-    pub fn state_due(&mut self, now_ns: u64) -> Option<State> {
+    pub fn state_due(&mut self, now_ns: u64) -> Option<Report> {
         self.consume_end();
         let unconfirmed =
             self.is_closing() && now_ns.saturating_sub(self.reported_ns) >= PROBE_INTERVAL_NS;
@@ -145,7 +145,7 @@ impl Receiver {
             self.reported = (self.order.arrived(), self.probe_ns());
         }
         self.reported_ns = now_ns;
-        Some(State {
+        Some(Report {
             credit: self.grant(self.granted.map_or(0, |grant| grant.credit.limit)),
             arrived: self.order.arrived(),
             seen: self.seen.max(self.order.arrived()),
@@ -240,7 +240,7 @@ struct Grant {
 
 /// The latest probe.
 #[derive(Debug, Clone, Copy)]
-struct Heard {
+struct ReceivedProbe {
     sent_ns: u64,
     received_ns: u64,
 }

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use crate::{
     CLOCK_INTERVAL_NS, ChannelError, ClockOffset, Credit, FIRST_ROUND_TRIPS, FRAME_BYTES,
-    FrameKind, Link, PROBE_INTERVAL_NS, Probe, RoundTrip, SMALL_FRAME_INTERVAL_NS,
-    SMALL_FRAMES_IN_FLIGHT, State, channel::Numbers,
+    FrameKind, Link, PROBE_INTERVAL_NS, Probe, Report, RoundTrip, SMALL_FRAME_INTERVAL_NS,
+    SMALL_FRAMES_IN_FLIGHT, channel::Numbers,
 };
 
 /// The sending end of a channel: which frame may leave, which has to leave again, and when
@@ -28,7 +28,7 @@ pub struct Sender {
     follows_data: bool,
     closed: bool,
     last_sent_ns: u64,
-    probe: Option<Asked>,
+    probe: Option<SentProbe>,
     probe_due: bool,
     /// Since when an answer is awaited: when the peer was last heard, or something left behind
     /// which nothing else was in flight.
@@ -144,7 +144,7 @@ impl Sender {
     /// Takes in what the receiver knows; gives what has to be sent again, if frames were lost.
     pub fn on_state(
         &mut self,
-        state: State,
+        state: Report,
         now_ns: u64,
     ) -> Result<Option<Retransmission>, ChannelError> {
         self.check_sent(state.arrived.max(state.seen))?;
@@ -315,7 +315,7 @@ impl Sender {
     fn ask(&mut self, sequence: u64, now_ns: u64) -> Probe {
         let sent_ns = now_ns.max(self.probe.map_or(0, |probe| probe.sent_ns) + 1);
         self.probe_due = false;
-        self.probe = Some(Asked {
+        self.probe = Some(SentProbe {
             sent_ns,
             answered: false,
         });
@@ -325,7 +325,7 @@ impl Sender {
 
 /// The last probe.
 #[derive(Debug, Clone, Copy)]
-struct Asked {
+struct SentProbe {
     sent_ns: u64,
     answered: bool,
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use oka_protocol::{
-    Available, Control, FrameHeader, FrameKind, HEADER_BYTES, StreamError, StreamReceiver,
+    Control, FrameHeader, FrameKind, HEADER_BYTES, NextFrame, StreamError, StreamReceiver,
     StreamSender, padded,
 };
 
@@ -163,14 +163,14 @@ impl RingSimulation {
             .receiver
             .next(&self.bytes.as_slices().0[..self.published])?
         {
-            Available::Unfinished => Ok(None),
-            Available::Large { header, bytes } => {
+            NextFrame::Unfinished => Ok(None),
+            NextFrame::Large { header, bytes } => {
                 assert!(bytes > CAPACITY);
                 self.receiver.accept(&header);
                 self.large = Some((header, bytes, Vec::new()));
                 self.consume()
             }
-            Available::Whole { header, bytes } => {
+            NextFrame::Whole { header, bytes } => {
                 self.receiver.accept(&header);
                 let frame = self.give_back(bytes);
                 Ok(Some(self.element(&header, &frame[HEADER_BYTES..])))

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use oka_protocol::{
     Arrival, CONTROL_BYTES, Control, Credit, FRAME_BYTES, FrameKind, MARKER_BYTES, Probe, Receiver,
-    Sender, State,
+    Report, Sender,
 };
 
 use super::link::{Fault, Link};
@@ -24,7 +24,7 @@ enum Forth {
 #[derive(Clone, Copy)]
 enum Back {
     Credit(Credit),
-    State(State),
+    State(Report),
 }
 
 /// A frame as the sending shell keeps it.

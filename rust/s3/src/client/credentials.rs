@@ -11,7 +11,7 @@ mod renewed;
 mod session;
 
 use crate::client::credentials::process::Process;
-use crate::client::credentials::renewed::Renewed;
+use crate::client::credentials::renewed::RenewedCredentials;
 use crate::client::credentials::session::{Proof, session};
 use crate::client::http::Connector;
 use crate::client::profile::{Profile, Profiles, chosen, variable};
@@ -163,7 +163,7 @@ fn of_profile(
             let command = get("credential_process")?;
             let profile = name.to_owned();
             let provider: AwsCredentialProvider =
-                Arc::new(Renewed::new(Process { command, profile }));
+                Arc::new(RenewedCredentials::new(Process { command, profile }));
             Some(provider)
         })
     };

@@ -18,25 +18,25 @@ pub(crate) struct Target {
     _held: mpsc::Sender<()>,
 }
 
-// SAFETY: the memory is the caller's exclusively, who waits for `Held::released` before it has it
+// SAFETY: the memory is the caller's exclusively, who waits for `WriterWatch::released` before it has it
 // back; parts that are written at one time do not overlap (`place`'s callers see to that).
 unsafe impl Send for Target {}
 // SAFETY: as above; nothing can be read or written through a reference but by `place`.
 unsafe impl Sync for Target {}
 
 /// Tells when nobody can write any more.
-pub(crate) struct Held(mpsc::Receiver<()>);
+pub(crate) struct WriterWatch(mpsc::Receiver<()>);
 
 impl Target {
     /// The caller must wait for `released` before the borrow of the buffer ends.
-    pub fn new(buffer: &mut [u8]) -> (Self, Held) {
+    pub fn new(buffer: &mut [u8]) -> (Self, WriterWatch) {
         let (sender, receiver) = mpsc::channel(1);
         let target = Self {
             start: buffer.as_mut_ptr(),
             length: buffer.len(),
             _held: sender,
         };
-        (target, Held(receiver))
+        (target, WriterWatch(receiver))
     }
 
     /// Copies the bytes to their place; they must end before the buffer does.
@@ -53,7 +53,7 @@ impl Target {
     }
 }
 
-impl Held {
+impl WriterWatch {
     /// Waits until every clone of the target is dropped.
     pub async fn released(&mut self) {
         while self.0.recv().await.is_some() {}

@@ -25,7 +25,7 @@ pub(crate) enum Source {
 
 /// The upload in parts that is under way: parts of one that is not ended cost money.
 #[derive(Default)]
-pub(crate) struct Unfinished(Mutex<Option<MultipartId>>);
+pub(crate) struct UnfinishedUpload(Mutex<Option<MultipartId>>);
 
 /// Writes the object; it is there once this ends well, and not before.
 pub(crate) async fn object(
@@ -34,7 +34,7 @@ pub(crate) async fn object(
     source: Source,
     part_bytes: usize,
     parallel: usize,
-    unfinished: &Unfinished,
+    unfinished: &UnfinishedUpload,
 ) -> Result<(), Failure> {
     let size = source.size();
     let part_bytes = source.part_bytes(part_bytes);
@@ -106,7 +106,7 @@ pub(crate) async fn if_absent(store: &AmazonS3, path: &Path, data: Bytes) -> Res
     })
 }
 
-impl Unfinished {
+impl UnfinishedUpload {
     /// Tells S3 to forget the parts, if there are any; for a few seconds at most.
     pub async fn abort(&self, store: &AmazonS3, path: &Path) {
         let id = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();

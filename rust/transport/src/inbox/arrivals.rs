@@ -7,19 +7,19 @@ use oka_protocol::{
     Alignment, Arrival, Backlogs, ChannelError, Control, Credit, END_OF_TIME, FrameHeader,
     FrameKind, HEADER_BYTES, Probe, Receiver, decode_markers,
 };
-use oka_ring::Marked;
+use oka_ring::TakenMarks;
 
 use super::CreditLine;
 use crate::barrier_wait::BarrierWait;
 use crate::clock::now_ns;
 use crate::shm::RingInputs;
-use crate::{ChannelLost, ChannelSpec, Element, InputStatistics, Received};
+use crate::{ChannelLost, ChannelSpec, Element, InputStatistics, ReceivedFrames};
 
 /// The channels of a task, and the elements of them that it has not consumed.
 pub(super) struct Arrivals {
     pub(super) inputs: Vec<SocketInput>,
-    queue: VecDeque<Queued>,
-    pub(super) taken: Option<Taken>,
+    queue: VecDeque<QueuedElement>,
+    pub(super) taken: Option<ElementFrames>,
     /// Credits that became due as controls were taken in.
     pub(super) credits: Vec<(usize, Credit)>,
     pub(super) rings: RingInputs,
@@ -43,20 +43,20 @@ pub(super) struct SocketInput {
 }
 
 /// What arrived over a socket.
-struct Queued {
-    arrived: Arrived,
-    taken: Taken,
+struct QueuedElement {
+    arrived: InputElement,
+    taken: ElementFrames,
 }
 
-enum Arrived {
-    Batch(Received),
+enum InputElement {
+    Batch(ReceivedFrames),
     Control(Control),
     End,
 }
 
 /// Which frames an element consists of, to acknowledge them.
 #[derive(Clone, Copy)]
-pub(super) struct Taken {
+pub(super) struct ElementFrames {
     pub(super) input: usize,
     sequence: u64,
     bytes: usize,
@@ -120,7 +120,7 @@ impl Arrivals {
         rings.chain(self.inputs.iter().map(statistics))
     }
 
-    pub(super) fn take(&mut self, marked: Marked) -> Result<Element, ChannelLost> {
+    pub(super) fn take(&mut self, marked: TakenMarks) -> Result<Element, ChannelLost> {
         self.rings.mark(marked);
         loop {
             match self.alignment.due() {
@@ -158,7 +158,7 @@ impl Arrivals {
     }
 
     /// Rings and sockets take turns, so that neither waits for the other.
-    fn take_records(&mut self) -> Result<Option<Received>, ChannelLost> {
+    fn take_records(&mut self) -> Result<Option<ReceivedFrames>, ChannelLost> {
         self.sockets_first = !self.sockets_first;
         if self.sockets_first
             && let Some(received) = self.take_queued()
@@ -172,7 +172,7 @@ impl Arrivals {
     }
 
     /// The first batch of a channel that is not held; what is in front of it is taken in.
-    fn take_queued(&mut self) -> Option<Received> {
+    fn take_queued(&mut self) -> Option<ReceivedFrames> {
         let sockets = self.rings.len();
         let mut at = 0;
         while let Some(queued) = self.queue.get(at) {
@@ -181,19 +181,19 @@ impl Arrivals {
                 at += 1;
                 continue;
             }
-            let Queued { arrived, taken } = self.queue.remove(at)?;
+            let QueuedElement { arrived, taken } = self.queue.remove(at)?;
             match arrived {
-                Arrived::Batch(received) => {
+                InputElement::Batch(received) => {
                     self.alignment.on_records(sockets + input);
                     self.taken = Some(taken);
                     return Some(received);
                 }
-                Arrived::Control(control) => {
+                InputElement::Control(control) => {
                     self.alignment.on_control(sockets + input, control);
                     let credit = self.consume(taken);
                     self.credits.extend(credit.map(|credit| (input, credit)));
                 }
-                Arrived::End => self.alignment.on_end(sockets + input),
+                InputElement::End => self.alignment.on_end(sockets + input),
             }
         }
         None
@@ -201,9 +201,9 @@ impl Arrivals {
 
     /// Whether this is the end of a channel that may end, and nothing else of it waits.
     fn is_last_end(&self, at: usize) -> bool {
-        let Queued { arrived, taken } = &self.queue[at];
+        let QueuedElement { arrived, taken } = &self.queue[at];
         let mut before = self.queue.iter().take(at);
-        matches!(arrived, Arrived::End)
+        matches!(arrived, InputElement::End)
             && self.alignment.may_end(self.rings.len() + taken.input)
             && before.all(|queued| queued.taken.input != taken.input)
     }
@@ -221,7 +221,7 @@ impl Arrivals {
     }
 
     /// Counts an element as consumed; gives the credit that is due for it.
-    pub(super) fn consume(&mut self, taken: Taken) -> Option<Credit> {
+    pub(super) fn consume(&mut self, taken: ElementFrames) -> Option<Credit> {
         let receiver = &mut self.inputs[taken.input].receiver;
         receiver.on_consumed(taken.sequence, taken.bytes);
         receiver.credit_due()
@@ -236,7 +236,7 @@ impl Arrivals {
     ) -> Result<(), ArrivalError> {
         let bytes = body.len();
         let (channel, queue) = (&mut self.inputs[input], &mut self.queue);
-        let taken = Taken {
+        let taken = ElementFrames {
             input,
             sequence: header.sequence,
             bytes,
@@ -248,7 +248,7 @@ impl Arrivals {
                 channel.bytes += bytes as u64;
                 channel.frames += 1;
                 let start = body.as_ptr() as usize - message.as_ptr() as usize - HEADER_BYTES;
-                let mut received = Received::new(
+                let mut received = ReceivedFrames::new(
                     channel.channel,
                     header.encoding,
                     header.count as usize,
@@ -257,13 +257,13 @@ impl Arrivals {
                     bytes,
                 );
                 received.input = channel.edge;
-                let arrived = Arrived::Batch(received);
-                queue.push_back(Queued { arrived, taken });
+                let arrived = InputElement::Batch(received);
+                queue.push_back(QueuedElement { arrived, taken });
             }
             FrameKind::Markers => {
                 // They follow their records in one message, so those are the last in the queue.
-                let Some(Queued {
-                    arrived: Arrived::Batch(received),
+                let Some(QueuedElement {
+                    arrived: InputElement::Batch(received),
                     taken: last,
                 }) = queue.back_mut().filter(|last| last.taken.input == input)
                 else {
@@ -277,8 +277,8 @@ impl Arrivals {
             }
             FrameKind::End => {
                 channel.take_in(header, bytes)?;
-                let arrived = Arrived::End;
-                queue.push_back(Queued { arrived, taken });
+                let arrived = InputElement::End;
+                queue.push_back(QueuedElement { arrived, taken });
             }
             FrameKind::Closed => {
                 if !channel.receiver.on_closed() {
@@ -292,8 +292,8 @@ impl Arrivals {
             FrameKind::Watermark | FrameKind::Barrier => {
                 let control = Control::decode(header, body).ok_or(ArrivalError::Malformed)?;
                 channel.take_in(header, bytes)?;
-                let arrived = Arrived::Control(control);
-                queue.push_back(Queued { arrived, taken });
+                let arrived = InputElement::Control(control);
+                queue.push_back(QueuedElement { arrived, taken });
             }
             FrameKind::Credit | FrameKind::State => return Err(ArrivalError::Malformed),
         }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use oka_protocol::{Credit, FrameKind, Frames, State};
+use oka_protocol::{Credit, FrameKind, Frames, Report};
 use omq_tokio::{Message, Socket};
 
 use crate::ChannelLost;
@@ -63,7 +63,7 @@ fn dispatch(state: &NetworkState, routes: &HashMap<u32, Route>, message: Message
             for (header, body) in Frames::new(&bytes).map_while(Result::ok) {
                 match header.kind {
                     FrameKind::Credit => output.on_credit(Credit::decode(&header, body)?).ok()?,
-                    FrameKind::State => output.on_state(State::decode(&header, body)?).ok()?,
+                    FrameKind::State => output.on_state(Report::decode(&header, body)?).ok()?,
                     _ => return None,
                 }
             }

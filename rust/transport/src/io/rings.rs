@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use crate::endpoint::shm_path;
 use crate::health::Failure;
 use crate::network::NetworkState;
-use crate::shm::rendezvous::{Acquainted, Rendezvous, wait_gone};
+use crate::shm::rendezvous::{Acquaintance, Rendezvous, wait_gone};
 use crate::shm::{RingInput, RingOutput};
 use crate::{ChannelLost, ChannelSpec, ConnectError, LostReason, NetworkConfig};
 
@@ -30,7 +30,7 @@ pub(super) async fn connect_outputs(
         async move {
             let path = shm_path(&spec.peer).unwrap_or_default();
             let visited = rendezvous.visit(&path, spec.id, bytes);
-            let Acquainted {
+            let Acquaintance {
                 ring,
                 bell,
                 mark,
@@ -49,10 +49,10 @@ pub(super) async fn serve_input(
     state: Arc<NetworkState>,
     input: usize,
     spec: ChannelSpec,
-    arrival: oneshot::Receiver<Acquainted>,
+    arrival: oneshot::Receiver<Acquaintance>,
 ) {
     let limit = state.config.connect_timeout;
-    let Ok(Ok(Acquainted {
+    let Ok(Ok(Acquaintance {
         ring,
         bell,
         mark,
@@ -85,8 +85,8 @@ pub(super) async fn watch_output(output: Arc<RingOutput>, stream: UnixStream) {
 async fn in_time(
     spec: &ChannelSpec,
     limit: Duration,
-    connecting: impl Future<Output = Result<Acquainted, MapError>>,
-) -> Result<Acquainted, ConnectError> {
+    connecting: impl Future<Output = Result<Acquaintance, MapError>>,
+) -> Result<Acquaintance, ConnectError> {
     match timeout(limit, connecting).await {
         Ok(connected) => connected.map_err(|error| ConnectError::Refused {
             channel: spec.id,

@@ -27,9 +27,11 @@ pub(super) async fn watch_output(state: Arc<NetworkState>, output: Arc<Outbox>) 
         output.on_disconnected();
         let over = || output.is_drained();
         match connection.wait_back(&state, &output.peer, over).await {
-            Ok(Back::New) => output.on_reconnected(),
-            Ok(Back::Unwanted) => return forget(output.socket(), &output.peer).await,
-            Ok(Back::Never(reason)) => return lose(&state, output.id, &output.peer, reason),
+            Ok(Reconnection::New) => output.on_reconnected(),
+            Ok(Reconnection::Unwanted) => return forget(output.socket(), &output.peer).await,
+            Ok(Reconnection::Never(reason)) => {
+                return lose(&state, output.id, &output.peer, reason);
+            }
             Err(_) => return,
         }
     }
@@ -47,13 +49,13 @@ pub(super) async fn watch_input(
     while connection.wait_gone().await.is_ok() {
         let over = || state.inbox.is_closed(input);
         match connection.wait_back(&state, &spec.peer, over).await {
-            Ok(Back::New) => state.inbox.on_reconnected(input),
-            Ok(Back::Unwanted) => return forget(&socket, &spec.peer).await,
+            Ok(Reconnection::New) => state.inbox.on_reconnected(input),
+            Ok(Reconnection::Unwanted) => return forget(&socket, &spec.peer).await,
             // The sender has gone without waiting for the last credit: its affair, all is here.
-            Ok(Back::Never(_)) if state.inbox.on_gone(input) => {
+            Ok(Reconnection::Never(_)) if state.inbox.on_gone(input) => {
                 return forget(&socket, &spec.peer).await;
             }
-            Ok(Back::Never(reason)) => return lose(&state, spec.id, &spec.peer, reason),
+            Ok(Reconnection::Never(reason)) => return lose(&state, spec.id, &spec.peer, reason),
             Err(_) => return,
         }
     }
@@ -66,7 +68,7 @@ struct Connection {
 }
 
 /// What came of waiting for a connection.
-enum Back {
+enum Reconnection {
     New,
     Unwanted,
     Never(LostReason),
@@ -101,7 +103,7 @@ impl Connection {
         state: &NetworkState,
         peer: &str,
         over: impl Fn() -> bool,
-    ) -> Result<Back, Error> {
+    ) -> Result<Reconnection, Error> {
         let gone = Instant::now();
         let comes_back = EndpointKind::of(peer) == Ok(EndpointKind::Tcp);
         loop {
@@ -109,17 +111,17 @@ impl Connection {
             let id = self.current().await?;
             if id.is_some() && id != self.id {
                 self.id = id;
-                return Ok(Back::New);
+                return Ok(Reconnection::New);
             }
             if over() {
-                return Ok(Back::Unwanted);
+                return Ok(Reconnection::Unwanted);
             }
             if !comes_back {
-                return Ok(Back::Never(LostReason::Closed));
+                return Ok(Reconnection::Never(LostReason::Closed));
             }
             let waited = gone.elapsed();
             if waited >= state.config.reconnect_timeout {
-                return Ok(Back::Never(LostReason::CutOff { waited }));
+                return Ok(Reconnection::Never(LostReason::CutOff { waited }));
             }
             let left = state.config.reconnect_timeout.saturating_sub(waited);
             let changed = self.socket.connections_changed(generation);

@@ -12,18 +12,18 @@ use omq_tokio::Message;
 
 use super::Outbox;
 use crate::clock::now_ns;
-use crate::retained::Retained;
+use crate::retained::RetainedFrames;
 use crate::{EmitError, OpenFrame};
 
 /// Frames that have not left, those that may be missed, and the protocol's sender.
-pub(super) struct Unsent {
+pub(super) struct UnsentFrames {
     pub(super) open: OpenFrame,
     /// Until when the open frame waits for company, in ns of the clock.
     pub(super) held_until: Option<u64>,
     pub(super) sealed: VecDeque<OpenFrame>,
     pub(super) sealed_bytes: usize,
     pub(super) sender: Sender,
-    pub(super) retained: Retained,
+    pub(super) retained: RetainedFrames,
     pub(super) finishing: bool,
     pub(super) waiters: usize,
     pub(super) refusal: Option<EmitError>,
@@ -32,7 +32,7 @@ pub(super) struct Unsent {
     pub(super) frames: u64,
 }
 
-impl Unsent {
+impl UnsentFrames {
     pub(super) fn new(clock: u64) -> Self {
         Self {
             open: OpenFrame::default(),
@@ -40,7 +40,7 @@ impl Unsent {
             sealed: VecDeque::new(),
             sealed_bytes: 0,
             sender: Sender::new(clock),
-            retained: Retained::default(),
+            retained: RetainedFrames::default(),
             finishing: false,
             waiters: 0,
             refusal: None,
@@ -61,19 +61,19 @@ impl Unsent {
 
 impl Outbox {
     /// Lets go of what was consumed, and sends what may leave now.
-    pub(super) fn on_acknowledged(&self, unsent: &mut Unsent) {
+    pub(super) fn on_acknowledged(&self, unsent: &mut UnsentFrames) {
         unsent.retained.release(unsent.sender.acknowledged());
         self.flush(unsent);
     }
 
-    pub(super) fn probe(&self, unsent: &mut Unsent, now: u64) {
+    pub(super) fn probe(&self, unsent: &mut UnsentFrames, now: u64) {
         if let Some(probe) = unsent.sender.probe_due(now) {
             self.submit(Message::from_slice(&probe.encode(self.id, self.attempt)));
         }
     }
 
     /// Sends whatever may leave now: sealed frames, the open frame, the end.
-    pub(super) fn flush(&self, unsent: &mut Unsent) {
+    pub(super) fn flush(&self, unsent: &mut UnsentFrames) {
         while let Some(frame) = unsent.sealed.front() {
             if !unsent.sender.may_send(frame.credited_bytes()) {
                 break;
@@ -110,7 +110,7 @@ impl Outbox {
     }
 
     /// Whether the open frame has to wait for company; has the I/O thread release it in time.
-    fn holds(&self, unsent: &mut Unsent) -> bool {
+    fn holds(&self, unsent: &mut UnsentFrames) -> bool {
         if unsent.finishing {
             return false;
         }
@@ -129,7 +129,7 @@ impl Outbox {
     }
 
     /// Sends one frame, with its markers and controls, and with the end if nothing else follows.
-    fn send(&self, unsent: &mut Unsent, frame: OpenFrame) {
+    fn send(&self, unsent: &mut UnsentFrames, frame: OpenFrame) {
         let has_records = frame.has_records();
         let OpenFrame {
             body: mut message,
@@ -184,7 +184,7 @@ impl Outbox {
     }
 
     /// Sends frames, and keeps them until they are acknowledged.
-    fn submit_kept(&self, unsent: &mut Unsent, message: Bytes) {
+    fn submit_kept(&self, unsent: &mut UnsentFrames, message: Bytes) {
         let sequence = unsent.sender.sequence();
         unsent.retained.push(sequence, message.clone());
         self.submit(Message::from(message));

@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use oka_protocol::{
-    Available, Control, Encoding, FRAME_BYTES, FrameHeader, FrameKind, HEADER_BYTES,
+    Control, Encoding, FRAME_BYTES, FrameHeader, FrameKind, HEADER_BYTES, NextFrame,
     StreamReceiver, Trailer, decode_markers,
 };
 use oka_ring::{Doorbell, Reader, Ring, SharedBell, SharedRing, Storage};
 
-use crate::{ChannelLost, InputStatistics, LostReason, Received};
+use crate::{ChannelLost, InputStatistics, LostReason, ReceivedFrames};
 
 /// The receiving end of a channel in shared memory. It belongs to the task that reads.
 ///
@@ -153,7 +153,7 @@ impl RingInput {
     }
 
     /// The frames that have arrived, as one batch; an error if the writer broke off.
-    pub(crate) fn take(&mut self) -> Result<Option<Received>, ChannelLost> {
+    pub(crate) fn take(&mut self) -> Result<Option<ReceivedFrames>, ChannelLost> {
         // Looked at first: what a writer wrote before it went is there when it is gone.
         let writer_gone = self.writer_gone.load(Ordering::Acquire);
         if self.is_ended() || !self.reader.is_released() {
@@ -174,7 +174,7 @@ impl RingInput {
         &mut self,
         encoding: Encoding,
         room: usize,
-    ) -> Result<Option<Received>, ChannelLost> {
+    ) -> Result<Option<ReceivedFrames>, ChannelLost> {
         let joins = encoding == Encoding::Msgpack && self.large.is_none();
         if !joins || self.is_ended() || !self.reader.is_released() {
             return Ok(None);
@@ -199,7 +199,7 @@ impl RingInput {
         let available = self.reader.available();
         let available = available.map_err(|error| self.lost(&error.to_string()))?;
         let next = self.stream.next(available);
-        if let Available::Whole { header, .. } =
+        if let NextFrame::Whole { header, .. } =
             next.map_err(|error| self.lost(&error.to_string()))?
             && header.kind == FrameKind::End
         {
@@ -249,7 +249,10 @@ impl RingInput {
         }
     }
 
-    fn take_frames(&mut self, mut batch: BatchShape) -> Result<Option<Received>, ChannelLost> {
+    fn take_frames(
+        &mut self,
+        mut batch: BatchShape,
+    ) -> Result<Option<ReceivedFrames>, ChannelLost> {
         let available = self.reader.available();
         let available = available.map_err(|error| self.lost(&error.to_string()))?;
         let start = available.as_ptr();
@@ -261,15 +264,15 @@ impl RingInput {
         while !stream.is_ended() && self.trailer.is_open() {
             let next = stream.next(rest);
             let (header, total) = match next.map_err(|error| self.lost(&error.to_string()))? {
-                Available::Unfinished => break,
-                Available::Large { header, bytes } => {
+                NextFrame::Unfinished => break,
+                NextFrame::Large { header, bytes } => {
                     if batch.is_empty() && batch.takes(&header, capacity) {
                         stream.accept(&header);
                         large = Some((header, bytes));
                     }
                     break;
                 }
-                Available::Whole { header, bytes } => (header, bytes),
+                NextFrame::Whole { header, bytes } => (header, bytes),
             };
             match header.kind {
                 FrameKind::Data if !batch.takes(&header, capacity) => break,
@@ -321,7 +324,7 @@ impl RingInput {
             writer_bell: Arc::clone(&self.writer_bell),
         });
         let encoding = batch.encoding.unwrap_or_default();
-        let received = Received::new(
+        let received = ReceivedFrames::new(
             self.channel,
             encoding,
             batch.records,
@@ -333,7 +336,7 @@ impl RingInput {
     }
 
     /// Copies what has arrived of a large frame, so that its writer can go on.
-    fn take_part(&mut self, mut large: LargeFrame) -> Result<Option<Received>, ChannelLost> {
+    fn take_part(&mut self, mut large: LargeFrame) -> Result<Option<ReceivedFrames>, ChannelLost> {
         let available = self.reader.available();
         let available = available.map_err(|error| self.lost(&error.to_string()))?;
         let length = available.len().min(large.total - large.bytes.len());
@@ -350,7 +353,7 @@ impl RingInput {
         self.count(&batch);
         let markers = std::mem::take(&mut self.markers);
         let (encoding, records) = (header.encoding, batch.records);
-        let received = Received::new(
+        let received = ReceivedFrames::new(
             self.channel,
             encoding,
             records,

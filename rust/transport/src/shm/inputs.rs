@@ -1,10 +1,10 @@
 //! All input channels of one task in shared memory.
 
 use oka_protocol::{Alignment, FRAME_BYTES};
-use oka_ring::{MARKS, Marked};
+use oka_ring::{MARKS, TakenMarks};
 
 use super::RingInput;
-use crate::{ChannelLost, InputStatistics, Received};
+use crate::{ChannelLost, InputStatistics, ReceivedFrames};
 
 /// All input channels of a task in shared memory.
 ///
@@ -61,7 +61,7 @@ impl RingInputs {
     }
 
     /// Takes in the marks that senders have left.
-    pub(crate) fn mark(&mut self, marked: Marked) {
+    pub(crate) fn mark(&mut self, marked: TakenMarks) {
         for input in marked.filter_map(|mark| self.of_mark.get(mark)).flatten() {
             self.ready[*input] = true;
         }
@@ -73,8 +73,8 @@ impl RingInputs {
     pub(crate) fn take(
         &mut self,
         alignment: &mut Alignment,
-    ) -> Result<Option<Received>, ChannelLost> {
-        let mut batch: Option<Received> = None;
+    ) -> Result<Option<ReceivedFrames>, ChannelLost> {
+        let mut batch: Option<ReceivedFrames> = None;
         let first = self.next;
         self.next = (first + 1) % self.slots.len().max(1);
         for place in (first..self.slots.len()).chain(0..first) {
@@ -90,7 +90,7 @@ impl RingInputs {
                 }
                 continue;
             }
-            let room = FRAME_BYTES.saturating_sub(batch.as_ref().map_or(0, Received::size));
+            let room = FRAME_BYTES.saturating_sub(batch.as_ref().map_or(0, ReceivedFrames::size));
             if room == 0 {
                 break;
             }

@@ -26,7 +26,7 @@ use crate::{
 pub(crate) struct RingOutput {
     pub(crate) id: u32,
     pub(crate) peer: String,
-    state: Mutex<State>,
+    state: Mutex<OutputState>,
     /// Whether something waits in the queue, or was refused, or the reader has as much as it would.
     stuck: AtomicBool,
     pub(crate) max_frame_bytes: usize,
@@ -39,7 +39,7 @@ pub(crate) struct RingOutput {
     health: Arc<Health>,
 }
 
-struct State {
+struct OutputState {
     writer: Writer<SharedRing>,
     sender: StreamSender,
     /// The frames that wait: those that found no room.
@@ -65,7 +65,7 @@ impl RingOutput {
         Self {
             id: spec.id,
             peer: spec.peer,
-            state: Mutex::new(State {
+            state: Mutex::new(OutputState {
                 writer,
                 sender: StreamSender::new(capacity),
                 waiting: VecDeque::new(),
@@ -148,11 +148,11 @@ impl RingOutput {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, OutputState> {
         self.state.lock().expect(UNPOISONED)
     }
 
-    fn refusal(&self, state: &State, frame: &OpenFrame) -> Option<EmitError> {
+    fn refusal(&self, state: &OutputState, frame: &OpenFrame) -> Option<EmitError> {
         if frame.body_bytes() > self.max_frame_bytes {
             return Some(EmitError::Oversized {
                 channel: self.id,
@@ -166,7 +166,7 @@ impl RingOutput {
             .then_some(EmitError::Finished(self.id))
     }
 
-    fn write(&self, state: &mut State, frame: &OpenFrame) {
+    fn write(&self, state: &mut OutputState, frame: &OpenFrame) {
         let body = frame.records_bytes();
         state.records += u64::from(frame.records);
         state.bytes += body.len() as u64;
@@ -185,7 +185,7 @@ impl RingOutput {
         self.publish(state);
     }
 
-    fn end(&self, state: &mut State) {
+    fn end(&self, state: &mut OutputState) {
         if !state.sender.is_ended() {
             let header = self.header(state, FrameKind::End, 0);
             state.put(&header.encode(), &[]);
@@ -194,7 +194,7 @@ impl RingOutput {
     }
 
     /// Moves on what waits in the queue, as far as there is room; asks to be woken for the rest.
-    fn pump_and_ask(&self, state: &mut State) {
+    fn pump_and_ask(&self, state: &mut OutputState) {
         let mut written = state.pump();
         if !state.sender.is_clear() {
             state.ask_for_room();
@@ -205,20 +205,20 @@ impl RingOutput {
         }
     }
 
-    fn publish(&self, state: &mut State) {
+    fn publish(&self, state: &mut OutputState) {
         state.writer.publish();
         self.reader_bell.ring_with(self.mark);
         self.set_stuck(state);
     }
 
     /// Whether more may be written.
-    fn set_stuck(&self, state: &mut State) -> bool {
+    fn set_stuck(&self, state: &mut OutputState) -> bool {
         let stuck = !state.sender.is_clear() || state.refusal.is_some() || state.writer.is_over();
         self.stuck.store(stuck, Ordering::Relaxed);
         stuck
     }
 
-    fn header(&self, state: &mut State, kind: FrameKind, length: usize) -> FrameHeader {
+    fn header(&self, state: &mut OutputState, kind: FrameKind, length: usize) -> FrameHeader {
         FrameHeader {
             length: length as u32,
             ..FrameHeader::new(kind, self.id, self.attempt, state.sender.next(kind))
@@ -226,7 +226,7 @@ impl RingOutput {
     }
 }
 
-impl State {
+impl OutputState {
     /// Writes a frame, or queues it behind those that wait.
     #[inline]
     fn put(&mut self, header: &[u8], body: &[u8]) {

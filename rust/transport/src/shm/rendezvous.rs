@@ -44,7 +44,7 @@ impl Drop for ShmListener {
 }
 
 /// What one end of a channel has of the other once they are acquainted.
-pub(crate) struct Acquainted {
+pub(crate) struct Acquaintance {
     pub(crate) ring: SharedRing,
     /// What the peer sleeps on.
     pub(crate) bell: SharedBell,
@@ -57,7 +57,7 @@ pub(crate) struct Acquainted {
 /// Where senders and the channels that wait for them meet.
 pub(crate) struct Rendezvous {
     /// The channels without a visitor; none before the task has connected.
-    expected: Mutex<HashMap<u32, oneshot::Sender<Acquainted>>>,
+    expected: Mutex<HashMap<u32, oneshot::Sender<Acquaintance>>>,
     connected: watch::Sender<bool>,
     next_mark: AtomicUsize,
     bells: Bells,
@@ -84,7 +84,7 @@ impl Rendezvous {
     }
 
     /// Registers the channels that senders may come for; once. Each gets its own visitor.
-    pub(crate) fn expect(&self, channels: &[u32]) -> Vec<oneshot::Receiver<Acquainted>> {
+    pub(crate) fn expect(&self, channels: &[u32]) -> Vec<oneshot::Receiver<Acquaintance>> {
         let mut expected = self.expected.lock().expect(UNPOISONED);
         let arrivals = channels
             .iter()
@@ -127,7 +127,7 @@ impl Rendezvous {
         path: &Path,
         channel: u32,
         ring_bytes: usize,
-    ) -> Result<Acquainted, MapError> {
+    ) -> Result<Acquaintance, MapError> {
         let (ring, descriptor) = SharedRing::create(ring_bytes)?;
         let own_bell = self.bells.emitting.as_fd();
         let stream = loop {
@@ -140,7 +140,7 @@ impl Rendezvous {
         send(&stream, &hello, &[descriptor.as_fd(), own_bell]).await?;
         let mut answer = [0; 2];
         match receive(&stream, &mut answer).await? {
-            [Some(bell), None] => Ok(Acquainted {
+            [Some(bell), None] => Ok(Acquaintance {
                 ring,
                 bell: SharedBell::open(&bell)?,
                 mark: usize::from(u16::from_le_bytes(answer)) % MARKS,
@@ -177,7 +177,7 @@ async fn welcome(
     mark: usize,
     own_bell: BorrowedFd<'_>,
     attempt: u8,
-) -> Result<(u32, Acquainted), MapError> {
+) -> Result<(u32, Acquaintance), MapError> {
     let mut hello = [0; HELLO_BYTES];
     let descriptors = receive(&stream, &mut hello).await?;
     let (Some(channel), [Some(ring), Some(bell)]) = (channel_of(hello, attempt), descriptors)
@@ -186,7 +186,7 @@ async fn welcome(
     };
     let (ring, bell) = (SharedRing::open(&ring)?, SharedBell::open(&bell)?);
     send(&stream, &(mark as u16).to_le_bytes(), &[own_bell]).await?;
-    let sender = Acquainted {
+    let sender = Acquaintance {
         ring,
         bell,
         mark,

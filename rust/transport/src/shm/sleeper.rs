@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use oka_ring::{Doorbell, MapError, Marked, SharedBell, Waiting};
+use oka_ring::{Doorbell, MapError, SharedBell, TakenMarks, Waiter};
 
 /// What the threads of a task sleep on, one after the other; whoever has something for it rings.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ impl Sleeper {
     }
 
     /// The marks that were left since the last call.
-    pub(crate) fn take_marks(&self) -> Marked {
+    pub(crate) fn take_marks(&self) -> TakenMarks {
         self.doorbell.take_marks()
     }
 
@@ -69,7 +69,7 @@ impl Sleeper {
 
 /// A thread's turn to sleep: look once more whether there is a reason, and then do.
 pub(crate) struct Turn<'a> {
-    waiting: Waiting<'a, SharedBell>,
+    waiting: Waiter<'a, SharedBell>,
     sleeper: &'a Sleeper,
     _place: MutexGuard<'a, ()>,
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use oka_transport::{
     ChannelSpec, Element, EmitError, Network, NetworkConfig, OpenFrame, OutputChannel,
-    ReceiveError, Received,
+    ReceiveError, ReceivedFrames,
 };
 
 /// Runs each of these tests over every kind of endpoint.
@@ -118,11 +118,11 @@ pub fn emit(channel: &OutputChannel, number: u64, size: usize) -> Result<(), Emi
 /// For tests without controls.
 pub trait ReceiveBatch {
     /// Blocks for the next batch; `None` at the end.
-    fn receive_batch(&self) -> Result<Option<Received>, ReceiveError>;
+    fn receive_batch(&self) -> Result<Option<ReceivedFrames>, ReceiveError>;
 }
 
 impl ReceiveBatch for Network {
-    fn receive_batch(&self) -> Result<Option<Received>, ReceiveError> {
+    fn receive_batch(&self) -> Result<Option<ReceivedFrames>, ReceiveError> {
         match self.receive(None)? {
             Element::Batch(batch) => Ok(Some(batch)),
             Element::Ended => Ok(None),

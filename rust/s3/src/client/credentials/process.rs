@@ -1,7 +1,7 @@
 //! Credentials that a program prints: `credential_process` of a profile.
 
 use crate::client::credentials::CredentialError;
-use crate::client::credentials::renewed::{Source, Temporary, moment};
+use crate::client::credentials::renewed::{Source, TemporaryCredentials, moment};
 use object_store::aws::AwsCredential;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use serde_json::Value;
@@ -23,7 +23,7 @@ pub(super) struct Process {
 
 #[async_trait::async_trait]
 impl Source for Process {
-    async fn fetch(&self) -> object_store::Result<Temporary> {
+    async fn fetch(&self) -> object_store::Result<TemporaryCredentials> {
         let wrong = |problem: String| CredentialError::Process {
             profile: self.profile.clone(),
             problem,
@@ -50,7 +50,7 @@ impl Process {
             .stdout(Stdio::piped())
             .process_group(0)
             .spawn()
-            .map(Running)?;
+            .map(RunningProgram)?;
         let mut printed = Vec::new();
         if let Some(output) = child.0.stdout.take() {
             let mut output = Receiver::from_owned_fd(OwnedFd::from(output))?;
@@ -65,9 +65,9 @@ impl Process {
 }
 
 /// A program and what it has started, which end when nobody waits for it any more.
-struct Running(Child);
+struct RunningProgram(Child);
 
-impl Drop for Running {
+impl Drop for RunningProgram {
     fn drop(&mut self) {
         if let Ok(None) = self.0.try_wait() {
             let _ = kill_process_group(Pid::from_child(&self.0), Signal::KILL);
@@ -77,7 +77,7 @@ impl Drop for Running {
 }
 
 /// The credentials in what was printed. No problem says any of it.
-fn read(printed: &[u8]) -> Result<Temporary, String> {
+fn read(printed: &[u8]) -> Result<TemporaryCredentials, String> {
     let printed: Value =
         serde_json::from_slice(printed).map_err(|_| "printed no JSON".to_owned())?;
     if printed["Version"] != 1 {
@@ -89,7 +89,7 @@ fn read(printed: &[u8]) -> Result<Temporary, String> {
         Some(text) => Some(moment(&text).ok_or("printed an Expiration that is no time")?),
         None => None,
     };
-    Ok(Temporary {
+    Ok(TemporaryCredentials {
         credential: AwsCredential {
             key_id: needed("AccessKeyId")?,
             secret_key: needed("SecretAccessKey")?,

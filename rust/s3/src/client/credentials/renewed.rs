@@ -10,11 +10,11 @@ use tokio::sync::Mutex;
 /// Where temporary credentials come from.
 #[async_trait::async_trait]
 pub(super) trait Source: Debug + Send + Sync + 'static {
-    async fn fetch(&self) -> object_store::Result<Temporary>;
+    async fn fetch(&self) -> object_store::Result<TemporaryCredentials>;
 }
 
 #[derive(Debug)]
-pub(super) struct Temporary {
+pub(super) struct TemporaryCredentials {
     pub credential: AwsCredential,
     /// None for some that do not end.
     pub ends: Option<SystemTime>,
@@ -22,27 +22,27 @@ pub(super) struct Temporary {
 
 /// A source of credentials, asked once for as long as they last.
 #[derive(Debug)]
-pub(super) struct Renewed<S> {
+pub(super) struct RenewedCredentials<S> {
     source: S,
-    current: Mutex<Option<Current>>,
+    current: Mutex<Option<CurrentCredentials>>,
 }
 
 #[derive(Debug)]
-struct Current {
+struct CurrentCredentials {
     credential: Arc<AwsCredential>,
     renew: Option<SystemTime>,
     ends: Option<SystemTime>,
 }
 
-impl<S: Source> Renewed<S> {
+impl<S: Source> RenewedCredentials<S> {
     pub fn new(source: S) -> Self {
         let current = Mutex::default();
         Self { source, current }
     }
 }
 
-impl Current {
-    fn new(fetched: Temporary, now: SystemTime) -> Self {
+impl CurrentCredentials {
+    fn new(fetched: TemporaryCredentials, now: SystemTime) -> Self {
         let lasts = fetched.ends.map(|ends| ends.duration_since(now));
         let early = (lasts.and_then(Result::ok).unwrap_or_default() / 5).min(RENEW_BEFORE);
         Self {
@@ -54,7 +54,7 @@ impl Current {
 }
 
 #[async_trait::async_trait]
-impl<S: Source> CredentialProvider for Renewed<S> {
+impl<S: Source> CredentialProvider for RenewedCredentials<S> {
     type Credential = AwsCredential;
 
     async fn get_credential(&self) -> object_store::Result<Arc<AwsCredential>> {
@@ -66,7 +66,7 @@ impl<S: Source> CredentialProvider for Renewed<S> {
         }
         match self.source.fetch().await {
             Ok(fetched) => {
-                let fetched = Current::new(fetched, now);
+                let fetched = CurrentCredentials::new(fetched, now);
                 Ok(current.insert(fetched).credential.clone())
             }
             Err(error) => match current.as_ref() {

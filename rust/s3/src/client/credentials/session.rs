@@ -1,6 +1,8 @@
 //! Credentials of a role, by the token service.
 
-use crate::client::credentials::renewed::{Renewed, Source, Temporary, moment};
+use crate::client::credentials::renewed::{
+    RenewedCredentials, Source, TemporaryCredentials, moment,
+};
 use crate::client::credentials::{CredentialError, Setting};
 use crate::client::failure::{innermost, text_of};
 use crate::client::http::Connector;
@@ -24,7 +26,7 @@ pub(super) fn session(
         .unwrap_or_else(|| format!("oka-{}", std::process::id()));
     fields.push(("RoleSessionName", name));
     fields.push(("Version", "2011-06-15".to_owned()));
-    Arc::new(Renewed::new(Session {
+    Arc::new(RenewedCredentials::new(Session {
         fields,
         proof,
         endpoint: setting.endpoint.clone(),
@@ -53,7 +55,7 @@ pub(super) enum Proof {
 
 #[async_trait::async_trait]
 impl Source for Session {
-    async fn fetch(&self) -> object_store::Result<Temporary> {
+    async fn fetch(&self) -> object_store::Result<TemporaryCredentials> {
         let unreachable = |reason: String| CredentialError::Unreachable {
             endpoint: self.endpoint.clone(),
             reason,
@@ -122,7 +124,7 @@ impl Session {
     }
 
     /// The credentials in an answer.
-    fn read(&self, answer: &str) -> Result<Temporary, CredentialError> {
+    fn read(&self, answer: &str) -> Result<TemporaryCredentials, CredentialError> {
         let field = |name| text_of(answer, name);
         let credentials = || {
             let credential = AwsCredential {
@@ -131,7 +133,7 @@ impl Session {
                 token: Some(field("SessionToken")?),
             };
             let ends = Some(moment(&field("Expiration")?)?);
-            Some(Temporary { credential, ends })
+            Some(TemporaryCredentials { credential, ends })
         };
         credentials().ok_or_else(|| {
             let what = self.fields.iter().take(2).map(|field| field.1.as_str());
