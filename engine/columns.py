@@ -15,7 +15,7 @@ from engine.errors import GraphError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from engine.graph.failing import Failing
+    from engine.graph.failing import FailureContext
 
 
 def is_columns(batch: object) -> bool:
@@ -133,7 +133,7 @@ def with_wide_codes(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def columns_of(
-    records: Sequence[Any], schema: pa.Schema | None = None, failing: Failing | None = None
+    records: Sequence[Any], schema: pa.Schema | None = None, failing: FailureContext | None = None
 ) -> pa.RecordBatch:
     """A RecordBatch of dicts, with the schema's fields or else with all that any of them has.
 
@@ -246,7 +246,7 @@ def refusal(operator: str, batch: pa.RecordBatch, hint: str | None = None) -> Ty
     )
 
 
-def _of_field(field: pa.Field, records: Sequence[Any], failing: Failing | None) -> pa.Array:
+def _of_field(field: pa.Field, records: Sequence[Any], failing: FailureContext | None) -> pa.Array:
     """The values of the records, none of which becomes another."""
     values = [record.get(field.name) for record in records]
     try:
@@ -257,7 +257,7 @@ def _of_field(field: pa.Field, records: Sequence[Any], failing: Failing | None) 
         raise
 
 
-def _check(field: pa.Field, value: Any, record: Any, failing: Failing | None) -> None:
+def _check(field: pa.Field, value: Any, record: Any, failing: FailureContext | None) -> None:
     try:
         field_of([value], field)
     except TypeError as error:

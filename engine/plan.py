@@ -11,7 +11,7 @@ from engine.driver.launcher import Launcher
 from engine.errors import ConfigError, PlacementError
 from engine.graph.assembly import logical_graph
 from engine.graph.chaining import chain
-from engine.graph.declaration import Sunk
+from engine.graph.declaration import Executable
 from engine.graph.execution import ExecutionGraph, expand
 from engine.graph.logical import LogicalGraph
 from engine.host.ports import check_ports
@@ -20,7 +20,7 @@ from engine.placement.place import Placement, place
 from engine.placement.shortage import too_large
 from engine.resources import SHARED_ANYWAY
 
-Pipelines = Sunk | Sequence[Sunk]
+Pipelines = Executable | Sequence[Executable]
 
 
 @dataclass(frozen=True)

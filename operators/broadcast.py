@@ -4,7 +4,7 @@ import logging
 import time
 from typing import Any, get_args
 
-from engine.broadcast import ModelStore, Publishing, Settings, store_in_use
+from engine.broadcast import ModelStore, Publisher, Settings, store_in_use
 from engine.errors import ConfigError, GraphError, ModelError
 from engine.graph.batch_operator import BatchFunction, BatchOperator
 from engine.graph.context import TaskContext
@@ -53,7 +53,7 @@ class Publish(BatchOperator):
     def properties(self) -> Properties:
         """The broadcast's settings; tasks relay models from node to node, or within one."""
         relays = self.via == "channels" or (self.via == "s3" and self.settings.share_per_node)
-        return Properties(services=(Publishing(self.via, relays),))
+        return Properties(services=(Publisher(self.via, relays),))
 
     def check_source(self, operator: object) -> None:
         """Raise GraphError if the models of this source cannot be published."""

@@ -20,7 +20,7 @@ from engine.columns import (
     slices,
 )
 from engine.errors import GraphError
-from engine.graph.batch_operator import BatchFunction, BatchOperator, Plain
+from engine.graph.batch_operator import BatchFunction, BatchOperator, PureFunction
 from engine.graph.checks import check_integer
 from engine.graph.context import TaskContext
 from engine.graph.operator import Properties
@@ -65,7 +65,7 @@ class MapBatches(BatchOperator):
             pieces = (batch[start : start + limit] for start in range(0, len(batch), limit))
             return _joined([checked_batch(function(piece)) for piece in pieces])
 
-        return Plain(map_batch)
+        return PureFunction(map_batch)
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class ToColumns(BatchOperator):
                 return batch
             return columns_of(batch, schema, context.failing)
 
-        return Plain(to_columns)
+        return PureFunction(to_columns)
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class ToRecords(BatchOperator):
         def to_records(batch: Any) -> Any:
             return rows(batch) if is_columns(batch) else batch
 
-        return Plain(to_records)
+        return PureFunction(to_records)
 
 
 def check_function(

@@ -6,7 +6,7 @@ from operator import itemgetter
 from typing import Any, TypeAlias
 
 from engine.errors import GraphError
-from engine.graph.batch_operator import BatchFunction, BatchOperator, Plain
+from engine.graph.batch_operator import BatchFunction, BatchOperator, PureFunction
 from engine.graph.context import TaskContext
 from engine.graph.operator import OnError, Properties, RecordOperator
 from engine.network import Finder, KeyExtractError, partition
@@ -58,7 +58,7 @@ class KeyRecords(BatchOperator):
         function, rescue, failing = self.function, context.rescue, context.failing
         if rescue is not None:
             pair = RecordOperator("map", lambda record: (_checked(function(record)), record))
-            return Plain(rescued(pair, rescue))
+            return PureFunction(rescued(pair, rescue))
 
         def key_records(batch: list[Any]) -> list[Any]:
             out: list[Any] = []
@@ -72,7 +72,7 @@ class KeyRecords(BatchOperator):
                 raise
             return out
 
-        return Plain(key_records)
+        return PureFunction(key_records)
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class HaveKeys(BatchOperator):
                 _checked(find(record))
             return record
 
-        return Plain(rescued(RecordOperator("map", with_keys), context.rescue))
+        return PureFunction(rescued(RecordOperator("map", with_keys), context.rescue))
 
 
 def key_finder(key: Key) -> Callable[[Any], Any]:

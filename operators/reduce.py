@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from engine.graph.batch_operator import BatchFunction, BatchOperator
 from engine.graph.context import Rescue, TaskContext
-from engine.graph.failing import Failing
+from engine.graph.failing import FailureContext
 from engine.graph.operator import OnError, Properties
 from engine.record import dict_key
 from engine.state import KeyedState
@@ -106,7 +106,7 @@ class _Final(_Reduce):
 # finds again.
 
 
-def _reduce_by_item(function: Combine, item: Any, state: State, failing: Failing) -> Loop:
+def _reduce_by_item(function: Combine, item: Any, state: State, failing: FailureContext) -> Loop:
     def reduce(batch: list[Any]) -> list[Any]:
         values, combine, index, find = state, function, item, key_finder(item)
         out: list[Any] = []
@@ -135,7 +135,7 @@ def _reduce_by_item(function: Combine, item: Any, state: State, failing: Failing
 
 
 def _reduce_pairs(
-    pairs: Pairs, function: Combine, state: State, rescue: Rescue | None, failing: Failing
+    pairs: Pairs, function: Combine, state: State, rescue: Rescue | None, failing: FailureContext
 ) -> Loop:
     """A record that the function fails on does not change its key, if `rescue` takes it."""
 

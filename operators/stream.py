@@ -22,7 +22,7 @@ from engine.columns import is_columns, rows
 from engine.errors import GraphError
 from engine.gateway import Response
 from engine.graph.batch_operator import BatchOperator
-from engine.graph.declaration import Declaration, Input, Open, shown
+from engine.graph.declaration import Declaration, Input, OpenStream, shown
 from engine.graph.operator import OnError, Operator, RecordOperator
 from engine.graph.sink import SinkOperator
 from engine.graph.source import SourceOperator
@@ -666,7 +666,9 @@ def own(inputs: tuple[Input, ...], operator: object, beside: object) -> Stream[A
             f"then() got {'no' if beside is None else 'a'} side input for "
             f"{_default_name(operator)!r}, expected {has}"
         )
-    if beside is not None and not isinstance(beside, Open if properties.two_inputs else Stream):
+    if beside is not None and not isinstance(
+        beside, OpenStream if properties.two_inputs else Stream
+    ):
         raise GraphError(f"then() got side={_described(beside)}, expected a stream")
     sides = () if beside is None else second(beside.inputs)
     return then((*inputs, *sides), operator, _default_name(operator))

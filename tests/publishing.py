@@ -10,7 +10,7 @@ from engine.graph import BatchOperator, Properties, TaskContext
 
 
 @dataclass(frozen=True)
-class Publishing(BatchOperator):
+class Publisher(BatchOperator):
     via: str | None
 
     @property
@@ -18,7 +18,7 @@ class Publishing(BatchOperator):
         if self.via is None:
             return Properties()
         relays = self.via in ("channels", "s3")
-        return Properties(services=(broadcast.Publishing(self.via, relays),))
+        return Properties(services=(broadcast.Publisher(self.via, relays),))
 
     def open(self, context: TaskContext) -> Any:
         raise NotImplementedError

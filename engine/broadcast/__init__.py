@@ -5,7 +5,7 @@ task that decodes it gets a `Model` of its own store. `use` says which store tha
 this package makes both types known to `engine.record`.
 """
 
-from engine.broadcast.backend import Backend, Publishing, Settings
+from engine.broadcast.backend import Backend, Publisher, Settings
 from engine.broadcast.check import check, check_given_again
 from engine.broadcast.current import store_in_use, use
 from engine.broadcast.store import ModelStore
@@ -13,7 +13,7 @@ from engine.broadcast.store import ModelStore
 __all__ = [
     "Backend",
     "ModelStore",
-    "Publishing",
+    "Publisher",
     "Settings",
     "check",
     "check_given_again",

@@ -10,7 +10,7 @@ from engine.model import Descriptor, Fetched, Layout, Package
 
 
 @dataclass(frozen=True)
-class Publishing:
+class Publisher:
     """The declaration of an operator that publishes models by the backend `via`.
 
     With `relays`, tasks hand the bytes of models to each other.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from engine.broadcast.backend import Publishing
+from engine.broadcast.backend import Publisher
 from engine.config import JobConfig
 from engine.errors import ConfigError, GraphError
 from engine.graph.logical import TELLS_WHERE_IT_IS, LogicalEdge, LogicalGraph, LogicalOperator
@@ -13,7 +13,7 @@ from engine.graph.logical import TELLS_WHERE_IT_IS, LogicalEdge, LogicalGraph, L
 def check(operators: Iterable[LogicalOperator], config: JobConfig) -> None:
     """Raise ConfigError if models cannot be moved in such a job as its operators say."""
     for operator in operators:
-        wanted = operator.operator.properties.wanted(Publishing)
+        wanted = operator.operator.properties.wanted(Publisher)
         if wanted is not None and wanted.via == "plasma" and config.runtime != "ray":
             raise ConfigError(
                 f"operator {operator.name!r} broadcasts via 'plasma', Ray's object store, and "
@@ -45,7 +45,7 @@ def check_given_again(graph: LogicalGraph) -> None:
 def _publishes(graph: LogicalGraph, edge: LogicalEdge) -> bool:
     """Whether it leads to an operator that publishes models."""
     target = graph.operators[edge.target].operator
-    return target.properties.wanted(Publishing) is not None
+    return target.properties.wanted(Publisher) is not None
 
 
 def _is_given_again(graph: LogicalGraph, operator: LogicalOperator) -> bool:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from engine.broadcast.backend import Publishing
+from engine.broadcast.backend import Publisher
 from engine.errors import GraphError
 from engine.graph.execution import ExecutionGraph
 from engine.partitioner import Broadcast
@@ -81,12 +81,12 @@ def model_tasks(graph: ExecutionGraph) -> set[int]:
 
 
 def _published(
-    graph: ExecutionGraph, has: Callable[[Publishing], bool] = lambda _publishing: True
+    graph: ExecutionGraph, has: Callable[[Publisher], bool] = lambda _publishing: True
 ) -> Iterator[tuple[int, list[int]]]:
     """Each task that publishes in such a way, and those that it sends to, by id."""
     for vertex in graph.vertices:
         wanted = (
-            each.operator.properties.wanted(Publishing) for each in vertex.job_vertex.operators
+            each.operator.properties.wanted(Publisher) for each in vertex.job_vertex.operators
         )
         if not any(each is not None and has(each) for each in wanted):
             continue

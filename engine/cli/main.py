@@ -75,7 +75,7 @@ def _program() -> str:
     return Path(sys.argv[0]).name
 
 
-class Lazy(Group):
+class LazyGroup(Group):
     """A group with further commands out of other packages; each is loaded when it is named."""
 
     def __init__(self, *arguments: Any, modules: Mapping[str, str], **settings: Any) -> None:
@@ -125,7 +125,7 @@ _BENCHMARKS = {
 
 
 @click.group(
-    cls=Lazy,
+    cls=LazyGroup,
     modules=_TOOLS,
     context_settings={
         "help_option_names": ["-h", "--help"],
@@ -138,7 +138,7 @@ def commands() -> None:
     """Oka, a streaming dataflow engine: pipelines in Python, records moved by Rust."""
 
 
-@commands.group(cls=Lazy, modules=_BENCHMARKS)
+@commands.group(cls=LazyGroup, modules=_BENCHMARKS)
 def bench() -> None:
     """Measure Oka, alternating with what it is compared to in the same run."""
 

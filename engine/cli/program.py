@@ -27,7 +27,7 @@ import cloudpickle
 from engine import shadows
 from engine.cli.arguments import call_arguments, split_assignments
 from engine.errors import ConfigError, EngineError, did_you_mean
-from engine.graph.declaration import Declaration, Open
+from engine.graph.declaration import Declaration, OpenStream
 
 
 def load_pipeline(target: str, arguments: Sequence[str]) -> tuple[Any, str]:
@@ -154,7 +154,7 @@ def _streams(has: Mapping[str, Any]) -> list[str]:
     return [
         name
         for name, value in has.items()
-        if isinstance(value, Open) and not isinstance(value, type)
+        if isinstance(value, OpenStream) and not isinstance(value, type)
     ]
 
 

@@ -26,7 +26,7 @@ from engine.record.classes import is_known
 
 
 @dataclass(frozen=True)
-class Pickled:
+class PickledDescription:
     """A description, on its way to the worker."""
 
     data: bytes
@@ -56,7 +56,7 @@ class PickledTasks:
 
     def placed(
         self, descriptions: Sequence[TaskDescription], kept: record_registry.Classes
-    ) -> list[Pickled]:
+    ) -> list[PickledDescription]:
         """The description of each task, for its worker.
 
         `kept` are the classes in the state that the job goes on from.
@@ -74,11 +74,11 @@ class PickledTasks:
             others = {n: each for n, each in announced.items() if n not in own}
             where = {name: getattr(task, name) for name in _OF_PLACEMENT}
             placed = code_pickle.dumps((where, own, others, dict(kept)))
-            found.append(Pickled(data, placed, of_ray))
+            found.append(PickledDescription(data, placed, of_ray))
         return found
 
 
-def unpickle_description(pickled: Pickled) -> TaskDescription:
+def unpickle_description(pickled: PickledDescription) -> TaskDescription:
     """The description of this process's task; its records' classes are known from then on."""
     _given.of_ray = pickled.of_ray
     unpickler = pickle.Unpickler(io.BytesIO(pickled.data))  # noqa: S301 - sent by our own driver
@@ -112,7 +112,7 @@ class _Pickler(code_pickle.Pickler):
     def reduce_of_ray(self, obj: Any) -> Any:
         """Pickle a number in its place."""
         if not self._takes_of_ray:
-            raise code_pickle.OfRay(
+            raise code_pickle.RayReferencePickled(
                 "it is of Ray, and the workers are not",
                 "take runtime='ray'; or use ray.get before, and send the value",
             )

@@ -25,13 +25,13 @@ from engine.checkpoint import (
 from engine.config import JobConfig
 from engine.deployment.description import Start, TaskDescription
 from engine.deployment.reply import text_of
-from engine.driver.epochs import Store, Stored, StoreFailed, Wanted
-from engine.driver.events import Broken
+from engine.driver.epochs import EpochStored, SavepointRequested, Store, StoreFailed
+from engine.driver.events import MasterFailed
 from engine.errors import EngineError, Fenced, StorageError
 from engine.graph.logical import LogicalOperator
 from engine.record import registry as record_registry
 
-Outcome = Callable[[Stored | StoreFailed | Broken], None]
+Outcome = Callable[[EpochStored | StoreFailed | MasterFailed], None]
 
 
 class Checkpoints:
@@ -45,7 +45,7 @@ class Checkpoints:
         config: JobConfig,
         tasks: Sequence[TaskDescription],
         say: Callable[[str], None],
-        want: Callable[[Wanted], None],
+        want: Callable[[SavepointRequested], None],
         check_parallelism: Callable[[int], object],
     ) -> None:
         assert config.checkpoints is not None
@@ -154,7 +154,7 @@ class Checkpoints:
         manifest = self._made
         self._put(lambda: tell(self._store(manifest)))
 
-    def verify(self, tell: Callable[[Broken], None]) -> None:
+    def verify(self, tell: Callable[[MasterFailed], None]) -> None:
         """Report later whether another driver has taken over the job; returns at once.
 
         Without an answer of the storage there is no report: it is asked again before an epoch is
@@ -165,7 +165,7 @@ class Checkpoints:
             try:
                 self._log.verify()
             except Fenced as error:
-                tell(Broken(error))
+                tell(MasterFailed(error))
 
         self._put(verify)
 
@@ -194,7 +194,7 @@ class Checkpoints:
             else:
                 self._asked[request.savepoint] = request, answer
                 stop = request.stop if request.parallelism is None else "now"
-                self._want(Wanted(request.savepoint, stop))
+                self._want(SavepointRequested(request.savepoint, stop))
 
         self._work.put(ask)
         if self._is_closed:
@@ -282,13 +282,13 @@ class Checkpoints:
                 f"again\n\nhint: import {module} at the top of the pipeline's file"
             )
 
-    def _store(self, manifest: Manifest) -> Stored | StoreFailed | Broken:
+    def _store(self, manifest: Manifest) -> EpochStored | StoreFailed | MasterFailed:
         try:
             self._log.store(manifest)
         except StorageError as error:
             return StoreFailed(manifest.epoch, error)
         except BaseException as error:  # noqa: BLE001 - such as Fenced: the job cannot go on
-            return Broken(error)
+            return MasterFailed(error)
         self._manifest = manifest
         self._stored += 1
         self._ended = time.monotonic()
@@ -297,7 +297,7 @@ class Checkpoints:
             if request.parallelism is not None:
                 self.rescaled = request
             answer(Answer(manifest.epoch))
-        return Stored(manifest.epoch)
+        return EpochStored(manifest.epoch)
 
     def _look_for_requests(self) -> None:
         for request in self._requests.take():

@@ -34,34 +34,34 @@ from engine.driver.epochs import (
     EpochEvent,
     Epochs,
     Mark,
+    SavepointRequested,
     Say,
-    Wanted,
 )
 from engine.driver.events import (
-    Broken,
+    AttemptRequested,
     Call,
     Cancelled,
     Command,
-    Died,
-    Done,
-    Draining,
     EndSource,
     Event,
-    Failed,
-    Progressed,
+    LimitPassed,
+    MasterFailed,
+    NodesDraining,
     RaiseLimit,
-    Reached,
-    Started,
+    SourceProgressed,
     Step,
-    Stopped,
+    StepDone,
+    StepFailed,
+    StopRequested,
     Verify,
+    WorkerGone,
 )
 from engine.driver.failures import GRACE_SECONDS, Failures
 from engine.driver.last_checkpoint import LastCheckpoint
 from engine.driver.limits import Limits
 from engine.driver.moves import Moves
 from engine.driver.needed import unneeded_sources
-from engine.driver.placing import Placed, Placing, Waits
+from engine.driver.placing import Placing, Waits, WorkersPlaced
 from engine.driver.restarts import Restarts
 from engine.driver.source_alignment import SourceAlignment
 from engine.errors import (
@@ -77,7 +77,7 @@ from engine.graph.execution import ExecutionGraph
 class Coordinator:
     """One job, from its first call to its last. Call `handle` with what happened, and by `wake`.
 
-    The first that happens is `Started`.
+    The first that happens is `AttemptRequested`.
     """
 
     def __init__(self, graph: ExecutionGraph, config: JobConfig, first_epoch: int = 1) -> None:
@@ -129,7 +129,7 @@ class Coordinator:
         for event in events:
             if isinstance(event, EpochEvent):
                 self._note_epoch(event, now)
-            elif isinstance(event, Draining):
+            elif isinstance(event, NodesDraining):
                 self._moves.note(event.nodes, now)
             else:
                 self._note(event)
@@ -281,7 +281,7 @@ class Coordinator:
         assert self.epochs is not None, f"{event} of a job without checkpoints"
         stored = self.epochs.stored
         match event:
-            case Wanted(_, "drain"):
+            case SavepointRequested(_, "drain"):
                 self._is_stopped = True
             case CheckpointFailed(task, attempt, _, error) if not isinstance(error, StorageError):
                 if (attempt, self.step) == (self.attempt, "run"):
@@ -291,23 +291,21 @@ class Coordinator:
             self.restarts.progressed()  # the first is stored however soon the job fails again
 
     def _note(self, event: Event) -> None:
+        current = (self.step, self.attempt)
         match event:
-            case Started() if self.step not in _FINAL:
+            case AttemptRequested() if self.step not in _FINAL:
                 self._is_started = True
-            case Placed(tasks):
+            case WorkersPlaced(tasks):
                 self._awaited.difference_update(tasks)
                 self._alive = sorted({*self._alive, *tasks})
             case Waits():
                 self._placing.note(event)
-            case Done(task, step, attempt) if (step, attempt) == (self.step, self.attempt):
+            case StepDone(task, step, attempt) if (step, attempt) == current:
                 self._awaited.discard(task)
-            case Failed(task, step, attempt, error) if (step, attempt) == (
-                self.step,
-                self.attempt,
-            ):
+            case StepFailed(task, step, attempt, error) if (step, attempt) == current:
                 self._awaited.discard(task)
                 self._failures.note(task, error)
-            case Died(task, error):
+            case WorkerGone(task, error):
                 is_at_work = task in self._awaited or task in self._failures
                 is_done = self.step == "commit" and not is_at_work
                 # Nobody is at work: it is one more to be placed, of the failure that is known.
@@ -321,15 +319,15 @@ class Coordinator:
                         self._awaited.add(task)
                     elif not is_done and not is_of_before:
                         self._failures.note(task, error)
-            case Reached(task, attempt, operator) if (self.step, self.attempt) == ("run", attempt):
+            case LimitPassed(task, attempt, operator) if ("run", attempt) == current:
                 self._unwanted |= self._limits.reached(task, operator)
-            case Progressed(task, attempt, time) if (self.step, self.attempt) == ("run", attempt):
+            case SourceProgressed(task, attempt, time) if ("run", attempt) == current:
                 self._raised |= self._alignment.progressed(task, time)
-            case Stopped():
+            case StopRequested():
                 self._is_stopped = True
             case Cancelled():
                 self._is_cancelled = True
-            case Broken(error) if self.step not in _ENDING or self._restart is not None:
+            case MasterFailed(error) if self.step not in _ENDING or self._restart is not None:
                 self.error = self.error or error
 
     def _verdict(self, now: float) -> EngineError | None:

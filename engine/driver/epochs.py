@@ -24,7 +24,7 @@ from engine.graph.sink import SinkOperator
 
 
 @dataclass(frozen=True)
-class Acknowledged:
+class SnapshotAcknowledged:
     """A task has written what it was at the barrier, or at its end: the entry says which.
 
     At its end, the epoch is the one behind the last whose barrier it has seen.
@@ -47,7 +47,7 @@ class CheckpointFailed:
 
 
 @dataclass(frozen=True)
-class Stored:
+class EpochStored:
     """The epoch is in the log."""
 
     epoch: int
@@ -62,7 +62,7 @@ class StoreFailed:
 
 
 @dataclass(frozen=True)
-class Committed:
+class EpochCommitted:
     """The sinks of a task have made the epoch final."""
 
     task: int
@@ -71,7 +71,7 @@ class Committed:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class SavepointRequested:
     """Somebody wants an epoch that is kept under a name."""
 
     savepoint: str
@@ -79,7 +79,14 @@ class Wanted:
     """Whether the job ends after it: now, or when all read records are processed."""
 
 
-EpochEvent: TypeAlias = Acknowledged | CheckpointFailed | Stored | StoreFailed | Committed | Wanted
+EpochEvent: TypeAlias = (
+    SnapshotAcknowledged
+    | CheckpointFailed
+    | EpochStored
+    | StoreFailed
+    | EpochCommitted
+    | SavepointRequested
+)
 
 
 @dataclass(frozen=True)
@@ -181,9 +188,9 @@ class Epochs:
         """Whether this warning was given, and no epoch was in time since."""
         self.stopped: str | None = None
         """The savepoint after which the job ends now: it is final."""
-        self._wanted: list[Wanted] = []
+        self._wanted: list[SavepointRequested] = []
         """Savepoints that no epoch is yet."""
-        self._savepoint: Wanted | None = None
+        self._savepoint: SavepointRequested | None = None
         """The kind of the epoch under way."""
         self._again: float | None = None
         """When storing is tried again."""
@@ -238,7 +245,7 @@ class Epochs:
     def note(self, event: EpochEvent, now: float) -> None:
         """Take in what happened; events of other attempts and epochs are ignored."""
         match event:
-            case Acknowledged(task, attempt, epoch, entry) if attempt == self._attempt:
+            case SnapshotAcknowledged(task, attempt, epoch, entry) if attempt == self._attempt:
                 if entry.finished:
                     self._finished[task] = entry
                 is_for_it = epoch <= self.last if entry.finished else epoch == self.last
@@ -254,16 +261,16 @@ class Epochs:
                 elif now - self._told >= _SILENT_SECONDS:  # one that has finished tries on
                     self._told = now
                     self._say(f"task {self._names[task]} cannot write what it keeps", error)
-            case Stored(epoch) if self.is_storing and epoch == self.last:
+            case EpochStored(epoch) if self.is_storing and epoch == self.last:
                 self.stored, self.failure, self._is_urgent = epoch, None, False
                 self._begin_commit()
             case StoreFailed(epoch, error) if self.is_storing and epoch == self.last:
                 self._again, self.failure = now + _AGAIN_SECONDS, error
                 self._say(f"checkpoint {epoch} waits for its storage", error)
-            case Committed(task, attempt, epoch) if attempt == self._attempt:
+            case EpochCommitted(task, attempt, epoch) if attempt == self._attempt:
                 if self._step == "committing" and epoch == self.last:
                     self._awaited.discard(task)
-            case Wanted():
+            case SavepointRequested():
                 self._wanted.append(event)
 
     def following(self, now: float, *, running: bool = True) -> list[EpochCommand]:
@@ -318,7 +325,7 @@ class Epochs:
         return said
 
     @property
-    def _asked(self) -> Wanted | None:
+    def _asked(self) -> SavepointRequested | None:
         """The savepoint that the next epoch is."""
         return next(
             (it for it in self._wanted if self._have_all_finished or it.stop != "drain"), None

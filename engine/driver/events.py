@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from engine.driver.epochs import EpochCommand, EpochEvent
-from engine.driver.moves import Leaving
-from engine.driver.placing import Place, Placed, Waits
+from engine.driver.moves import Departure
+from engine.driver.placing import Place, Waits, WorkersPlaced
 from engine.errors import EngineError, WorkerLost
 
 Step: TypeAlias = Literal[
@@ -21,12 +21,12 @@ asks whether it does, so that one that is killed while it starts leaves nothing.
 
 
 @dataclass(frozen=True)
-class Started:
+class AttemptRequested:
     """Somebody wants an attempt to begin: the first, or one in the place of that at work."""
 
 
 @dataclass(frozen=True)
-class Done:
+class StepDone:
     """A task is done with a step."""
 
     task: int
@@ -35,7 +35,7 @@ class Done:
 
 
 @dataclass(frozen=True)
-class Failed:
+class StepFailed:
     """A task could not take a step, or failed in it; its worker lives."""
 
     task: int
@@ -45,7 +45,7 @@ class Failed:
 
 
 @dataclass(frozen=True)
-class Died:
+class WorkerGone:
     """The worker of a task is gone."""
 
     task: int
@@ -53,7 +53,7 @@ class Died:
 
 
 @dataclass(frozen=True)
-class Reached:
+class LimitPassed:
     """An operator of a task has emitted all that its limit lets through."""
 
     task: int
@@ -62,7 +62,7 @@ class Reached:
 
 
 @dataclass(frozen=True)
-class Progressed:
+class SourceProgressed:
     """The source of a task has come so far in event time; None: it is idle, or has ended."""
 
     task: int
@@ -71,7 +71,7 @@ class Progressed:
 
 
 @dataclass(frozen=True)
-class Stopped:
+class StopRequested:
     """Somebody wants the sources to end."""
 
 
@@ -81,32 +81,32 @@ class Cancelled:
 
 
 @dataclass(frozen=True)
-class Draining:
+class NodesDraining:
     """All nodes that are about to go; each event has all of them."""
 
-    nodes: tuple[Leaving, ...]
+    nodes: tuple[Departure, ...]
 
 
 @dataclass(frozen=True)
-class Broken:
+class MasterFailed:
     """The master itself cannot go on."""
 
     error: BaseException
 
 
 Event: TypeAlias = (
-    Started
-    | Placed
+    AttemptRequested
+    | WorkersPlaced
     | Waits
-    | Done
-    | Failed
-    | Died
-    | Reached
-    | Progressed
-    | Stopped
+    | StepDone
+    | StepFailed
+    | WorkerGone
+    | LimitPassed
+    | SourceProgressed
+    | StopRequested
     | Cancelled
-    | Draining
-    | Broken
+    | NodesDraining
+    | MasterFailed
     | EpochEvent
 )
 
@@ -139,7 +139,7 @@ class RaiseLimit:
 
 @dataclass(frozen=True)
 class Verify:
-    """Look whether the job is still this driver's; it is `Broken` if not."""
+    """Look whether the job is still this driver's; it is `MasterFailed` if not."""
 
 
 Command: TypeAlias = Place | Call | EndSource | RaiseLimit | Verify | EpochCommand

@@ -26,38 +26,38 @@ from engine.deployment.description import (
     TaskFailure,
     TaskStatistics,
 )
-from engine.deployment.pickling import Pickled, PickledTasks
+from engine.deployment.pickling import PickledDescription, PickledTasks
 from engine.deployment.reply import CallFailed
 from engine.driver.checkpoints import Checkpoints
 from engine.driver.coordinator import Coordinator
 from engine.driver.epochs import (
-    Acknowledged,
     Barrier,
     CheckpointFailed,
     Commit,
-    Committed,
+    EpochCommitted,
     Mark,
     Say,
+    SnapshotAcknowledged,
     Store,
 )
 from engine.driver.events import (
-    Broken,
+    AttemptRequested,
     Call,
     Cancelled,
     Command,
-    Died,
-    Done,
-    Draining,
     EndSource,
     Event,
-    Failed,
-    Progressed,
+    LimitPassed,
+    MasterFailed,
+    NodesDraining,
     RaiseLimit,
-    Reached,
-    Started,
+    SourceProgressed,
     Step,
-    Stopped,
+    StepDone,
+    StepFailed,
+    StopRequested,
     Verify,
+    WorkerGone,
 )
 from engine.driver.launcher import DrainingNode, Launcher, WorkerDied, WorkerHandle
 from engine.driver.node_watch import NodeWatch
@@ -133,7 +133,7 @@ class JobMaster:
             "deploy": self._of_deploy,
             "connect": self._of_connect,
         }
-        self._pickled: list[Pickled] = []
+        self._pickled: list[PickledDescription] = []
         self._imports = ImportPath.of_this_process()
         self._answers: dict[Step, dict[int, Any]] = {"deploy": {}, "run": {}, "commit": {}}
         """The workers' answers, by the task's id, in the last attempt."""
@@ -143,7 +143,7 @@ class JobMaster:
         watch = NodeWatch(
             self._launcher,
             lambda nodes: self._news.put(partial(self._draining, nodes)),
-            lambda error: self._news.put(lambda: Broken(error)),
+            lambda error: self._news.put(lambda: MasterFailed(error)),
         )
         try:
             record_registry.trust(True)  # the driver takes records from its own workers alone
@@ -176,7 +176,7 @@ class JobMaster:
 
     def stop(self) -> None:
         """End all sources: `run` then comes to its end as if they had no more; idempotent."""
-        self._news.put(Stopped)
+        self._news.put(StopRequested)
 
     def savepoint(self, request: Request) -> Future[Answer]:
         """Have a savepoint made; what became of it."""
@@ -217,7 +217,7 @@ class JobMaster:
     def _drive(self) -> None:
         """Carry out what the coordinator says, until it has no step left."""
         coordinator = self._coordinator
-        commands = coordinator.handle([Started()], time.monotonic())
+        commands = coordinator.handle([AttemptRequested()], time.monotonic())
         while True:
             events = [event for each in commands if (event := self._carry_out(each)) is not None]
             if coordinator.step is None:
@@ -264,7 +264,7 @@ class JobMaster:
                 case Say(text, is_warning):
                     (self._warn if is_warning else self._tell)(text)
         except BaseException as error:  # noqa: BLE001 - the workers are ended all the same
-            return Broken(error)
+            return MasterFailed(error)
         return None
 
     def _happened(self, wake: float | None) -> list[Event]:
@@ -290,14 +290,14 @@ class JobMaster:
             case CallFailed():
                 intent = "" if step == "run" else f" could not {step}"
                 refused = StartError(f"task {task.name}{intent}: {answer}")
-                return Failed(task.id, step, attempt, refused)
+                return StepFailed(task.id, step, attempt, refused)
             case TaskFailure():
-                return Failed(task.id, step, attempt, self._error(worker, answer))
+                return StepFailed(task.id, step, attempt, self._error(worker, answer))
         if attempt == self._coordinator.attempt and step in self._answers:
             self._answers[step][task.id] = answer
             if step == "run":
                 self._workers.finished(worker, answer)
-        return Done(task.id, step, attempt)
+        return StepDone(task.id, step, attempt)
 
     def _committed(
         self, worker: WorkerHandle, command: Commit, call: Future[bytes]
@@ -309,10 +309,10 @@ class JobMaster:
                 return self._lost(worker, died)
             case CallFailed() as failed:
                 refused = StartError(f"task {worker.task.name} could not commit: {failed}")
-                return Failed(task, "run", attempt, refused)
+                return StepFailed(task, "run", attempt, refused)
             case TaskFailure() as failure:
-                return Failed(task, "run", attempt, self._error(worker, failure))
-        return Committed(task, attempt, command.epoch)
+                return StepFailed(task, "run", attempt, self._error(worker, failure))
+        return EpochCommitted(task, attempt, command.epoch)
 
     def _place(self, tasks: Sequence[int]) -> Event:
         """Start a worker for each of these tasks, in the place of the one before, if there is room.
@@ -331,18 +331,18 @@ class JobMaster:
             self._listen(self._workers[task])
         return placed
 
-    def _draining(self, nodes: Sequence[DrainingNode]) -> Draining | None:
+    def _draining(self, nodes: Sequence[DrainingNode]) -> NodesDraining | None:
         """The coordinator's event for nodes that are about to go."""
         if self._coordinator.step == "place":  # what is free changes; it is told again
             return None
-        return Draining(tuple(self._workers.leaving(nodes)))
+        return NodesDraining(tuple(self._workers.leaving(nodes)))
 
-    def _lost(self, worker: WorkerHandle, died: WorkerDied) -> Died | None:
+    def _lost(self, worker: WorkerHandle, died: WorkerDied) -> WorkerGone | None:
         """That a worker is gone; nothing, if another has its place."""
         if self._workers[worker.task.id] is not worker:
             return None
         lost = WorkerLost(worker.task.name, worker.node.name, died.status, died.log)
-        return Died(worker.task.id, lost)
+        return WorkerGone(worker.task.id, lost)
 
     def _listen(self, worker: WorkerHandle) -> None:
         """Ask the worker for its next report."""
@@ -358,19 +358,19 @@ class JobMaster:
                 return self._lost(worker, died)
             case ChannelBroke(attempt, failure):
                 self._listen(worker)
-                return Failed(task.id, "run", attempt, self._error(worker, failure))
+                return StepFailed(task.id, "run", attempt, self._error(worker, failure))
             case LimitReached(attempt, operator):
                 self._listen(worker)
-                return Reached(task.id, attempt, operator)
+                return LimitPassed(task.id, attempt, operator)
             case Remark(text):
                 self._listen(worker)
                 self._warn(text)
             case SourceProgress(attempt, watermark_us):
                 self._listen(worker)
-                return Progressed(task.id, attempt, watermark_us)
+                return SourceProgressed(task.id, attempt, watermark_us)
             case SnapshotWritten(attempt, epoch, entry):
                 self._listen(worker)
-                return Acknowledged(task.id, attempt, epoch, entry)
+                return SnapshotAcknowledged(task.id, attempt, epoch, entry)
             case SnapshotFailed(attempt, epoch, error):
                 self._listen(worker)
                 return CheckpointFailed(task.id, attempt, epoch, error)

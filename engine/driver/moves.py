@@ -15,7 +15,7 @@ from engine.driver.epochs import Say
 
 
 @dataclass(frozen=True)
-class Leaving:
+class Departure:
     """A node that is about to go, and what the job has on it."""
 
     node: str
@@ -40,7 +40,7 @@ class Moves:
 
     def __init__(self, *, has_checkpoints: bool) -> None:
         self._has_checkpoints = has_checkpoints
-        self._leaving: tuple[Leaving, ...] = ()
+        self._leaving: tuple[Departure, ...] = ()
         self._asked: dict[str, int] = {}
         """By node, the last that was stored when a checkpoint was asked for, to move behind."""
         self._known: set[tuple[str, bool]] = set()
@@ -48,7 +48,7 @@ class Moves:
         self._is_urgent = False
         self._words: list[Say] = []
 
-    def note(self, leaving: Sequence[Leaving], now: float) -> None:
+    def note(self, leaving: Sequence[Departure], now: float) -> None:
         """Take all nodes that are about to go; each call has their remaining tasks."""
         self._leaving = tuple(each for each in leaving if each.tasks or each.has_driver)
         drain = {each.node for each in leaving}
@@ -95,12 +95,12 @@ class Moves:
         due = (end - seconds for end in ends for seconds in (_LEAD_SECONDS, _LAST_SECONDS))
         return min((each for each in due if each > now), default=None)
 
-    def _is_time(self, each: Leaving, now: float) -> bool:
+    def _is_time(self, each: Departure, now: float) -> bool:
         is_late = _ends(each, now, _LEAD_SECONDS)
         can_move = each.has_room and each.is_ready and not each.has_driver
         return self._has_checkpoints and (is_late or can_move)
 
-    def _told(self, each: Leaving, now: float) -> str:
+    def _told(self, each: Departure, now: float) -> str:
         count = f"{len(each.tasks)} task{'s' * (len(each.tasks) != 1)}"
         when = "soon" if each.until is None else f"in {max(0.0, each.until - now):.0f} s"
         said = f"host {each.node} goes {when}"
@@ -116,7 +116,7 @@ class Moves:
         return f"{said}: {count} on it wait for room on other hosts, which have none now"
 
 
-def _ends(each: Leaving, now: float, seconds: float) -> bool:
+def _ends(each: Departure, now: float, seconds: float) -> bool:
     """Whether no more than these are left."""
     return each.until is not None and now >= each.until - seconds
 

@@ -14,7 +14,7 @@ from engine.errors import EngineError, PlacementError, StartError
 
 
 @dataclass(frozen=True)
-class Placed:
+class WorkersPlaced:
     """Tasks have new workers."""
 
     tasks: tuple[int, ...]
@@ -35,7 +35,7 @@ class Waits:
 class Place:
     """Start a worker for each of these tasks, which have none, or one that is of no use any more.
 
-    All at once or none: then it is said again, until they are `Placed`.
+    All at once or none: then it is said again, until they are `WorkersPlaced`.
     """
 
     tasks: tuple[int, ...]

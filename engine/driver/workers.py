@@ -14,9 +14,9 @@ from functools import partial
 from engine.config import JobConfig
 from engine.deployment.description import TaskStatistics
 from engine.driver.launcher import DrainingNode, Launcher, WorkerHandle
-from engine.driver.moves import Leaving
+from engine.driver.moves import Departure
 from engine.driver.outcomes import outcome
-from engine.driver.placing import Placed, Waits
+from engine.driver.placing import Waits, WorkersPlaced
 from engine.driver.spares import Spares
 from engine.driver.wiring import describe_tasks
 from engine.errors import PlacementError
@@ -84,11 +84,11 @@ class Workers:
             self.tasks = describe_tasks(self._graph, Placement(nodes), self._config)
         return found
 
-    def start(self, nodes: Mapping[int, Node]) -> Placed:
+    def start(self, nodes: Mapping[int, Node]) -> WorkersPlaced:
         """Start workers on the nodes that are reserved, in the place of those before."""
         if not self._workers:
             self._workers = list(self._launcher.launch(self.tasks, Placement(nodes)))
-            return Placed(tuple(nodes))
+            return WorkersPlaced(tuple(nodes))
         with self._asking:
             for task, node in nodes.items():
                 before = self._workers[task]
@@ -100,9 +100,9 @@ class Workers:
                 self._launcher.end(before)
                 spare = self._spares.take(task)
                 self._workers[task] = spare or self._launcher.add(self.tasks[task], node)
-        return Placed(tuple(nodes))
+        return WorkersPlaced(tuple(nodes))
 
-    def leaving(self, nodes: Sequence[DrainingNode]) -> list[Leaving]:
+    def leaving(self, nodes: Sequence[DrainingNode]) -> list[Departure]:
         """The job's tasks on nodes that are about to go, the first to go first.
 
         Workers are started for them where there is room, and where there is none, the runtime is
@@ -112,7 +112,7 @@ class Workers:
         lost = {node.id for node in nodes if node.is_cut_off}
         nodes = [node for node in nodes if not node.is_cut_off]
         unheard = {each.task.id for each in self._workers if each.node.id in lost}
-        found: list[Leaving] = []
+        found: list[Departure] = []
         moving: set[int] = set()
         fitting: set[int] = set()
         lacking: set[int] = set()
@@ -124,7 +124,7 @@ class Workers:
                 fitting = set(moving)
             else:
                 lacking = set(moving)
-            found.append(Leaving(node.name, tasks, node.until, has_room, node.has_driver))
+            found.append(Departure(node.name, tasks, node.until, has_room, node.has_driver))
         self._spares.keep(moving | unheard, {*lost, *(node.id for node in nodes)})
         if self._config.checkpoints is not None:
             if self._has_room(fitting | unheard, lost):

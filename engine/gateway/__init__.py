@@ -14,13 +14,13 @@ from engine.gateway.columns import (
     row_of,
 )
 from engine.gateway.request import Request, Response
-from engine.gateway.service import Answering, Gateway, GatewaySettings, gateway_in_use
+from engine.gateway.service import Gateway, GatewaySettings, Responder, gateway_in_use
 
 __all__ = [
-    "Answering",
     "Gateway",
     "GatewaySettings",
     "Request",
+    "Responder",
     "Response",
     "check_answer",
     "columns_of_requests",

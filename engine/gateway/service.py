@@ -43,7 +43,7 @@ class GatewaySettings:
 
 
 @dataclass(frozen=True)
-class Answering:
+class Responder:
     """What an operator declares whose tasks answer requests."""
 
 
@@ -91,7 +91,7 @@ def plan_gateways(graph: ExecutionGraph, placement: Placement) -> dict[int, Gate
     """The part of each task of a job with requests. Raises GraphError."""
     found = {each.id: settings for each in graph.vertices if (settings := _settings(each))}
     answers = any(
-        each.operator.properties.wanted(Answering) is not None
+        each.operator.properties.wanted(Responder) is not None
         for vertex in graph.vertices
         for each in vertex.job_vertex.operators
     )

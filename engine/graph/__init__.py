@@ -6,7 +6,7 @@ multiplies by parallelism.
 """
 
 from engine.graph.assembly import logical_graph
-from engine.graph.batch_operator import BatchFunction, BatchOperator, Plain
+from engine.graph.batch_operator import BatchFunction, BatchOperator, PureFunction
 from engine.graph.chaining import chain
 from engine.graph.context import Gate, Rescue, TaskContext
 from engine.graph.declaration import Declaration, Input
@@ -39,8 +39,8 @@ __all__ = [
     "OnError",
     "Operator",
     "Partitioner",
-    "Plain",
     "Properties",
+    "PureFunction",
     "Rebalance",
     "RecordOperator",
     "Rescue",

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from engine.errors import GraphError
-from engine.graph.declaration import Declaration, Open, Sunk
+from engine.graph.declaration import Declaration, Executable, OpenStream
 from engine.graph.identity import identities
 from engine.graph.logical import LogicalEdge, LogicalGraph, LogicalOperator
 from engine.graph.sink import SinkOperator
 
 
-def logical_graph(pipelines: Sunk | Sequence[Sunk]) -> LogicalGraph:
+def logical_graph(pipelines: Executable | Sequence[Executable]) -> LogicalGraph:
     """The graph of everything that the pipelines' sinks read from, shared operators once.
 
     Raises `GraphError` if something is not a pipeline or has no sink.
@@ -53,9 +53,9 @@ def logical_graph(pipelines: Sunk | Sequence[Sunk]) -> LogicalGraph:
 
 
 def _sink(pipeline: object) -> Declaration:
-    if isinstance(pipeline, Sunk) and isinstance(pipeline.declaration.operator, SinkOperator):
+    if isinstance(pipeline, Executable) and isinstance(pipeline.declaration.operator, SinkOperator):
         return pipeline.declaration
-    if isinstance(pipeline, Open):
+    if isinstance(pipeline, OpenStream):
         names = " and ".join(repr(declared.source.name) for declared in pipeline.inputs)
         raise GraphError(
             f"the stream after {names} has no sink, expected a pipeline",

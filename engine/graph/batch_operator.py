@@ -158,7 +158,7 @@ class BatchFunction(ABC):
         )
 
 
-class Plain(BatchFunction):
+class PureFunction(BatchFunction):
     """A batch function that is only a function of a batch."""
 
     keeps_nothing = True

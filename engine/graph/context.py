@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from time import monotonic_ns
 from typing import Any, Protocol
 
-from engine.graph.failing import Failing
+from engine.graph.failing import FailureContext
 from engine.graph.splits import Splits
 
 
@@ -29,7 +29,7 @@ class TaskContext:
     check: Callable[[Any], None] | None = field(default=None, compare=False, repr=False)
     """Raises TypeError for a result that the next operator does not take, so that the record is
     rescued."""
-    failing: Failing = field(default_factory=Failing, compare=False, repr=False)
+    failing: FailureContext = field(default_factory=FailureContext, compare=False, repr=False)
     """Notes which record the function failed on, where that fails the job."""
     side_outputs: Mapping[str, Callable[[list[Any]], None]] = field(default_factory=dict)
     """Functions that send records to the operator's side outputs, by name; only outputs with a

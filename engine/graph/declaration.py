@@ -43,7 +43,7 @@ class Input:
 
 
 @runtime_checkable
-class Sunk(Protocol):
+class Executable(Protocol):
     """An object that can be executed: it ends in a sink."""
 
     @property
@@ -52,7 +52,7 @@ class Sunk(Protocol):
 
 
 @runtime_checkable
-class Open(Protocol):
+class OpenStream(Protocol):
     """A stream that something may still read from."""
 
     @property

@@ -10,7 +10,7 @@ from operator import length_hint
 from typing import Any
 
 
-class Failing:
+class FailureContext:
     """The facts about a failure in a task besides its exception.
 
     A loop over records adds the record:
@@ -30,10 +30,10 @@ class Failing:
         self.record: tuple[Any] | None = None
         """The record at the failure, from the innermost loop."""
 
-    def at_work(self, operator: str) -> Callable[[], Failing]:
+    def at_work(self, operator: str) -> Callable[[], FailureContext]:
         """The function that adds this operator to a failure; its loop keeps it."""
 
-        def tell() -> Failing:
+        def tell() -> FailureContext:
             self.operator = operator
             return self
 

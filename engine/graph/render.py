@@ -22,7 +22,7 @@ class PlacedNode(Protocol):
         """The node's name."""
 
 
-class Placed(Protocol):
+class PlacementView(Protocol):
     """A placement, as far as a rendering needs it."""
 
     @property
@@ -34,7 +34,7 @@ class Placed(Protocol):
         """Notes for the user."""
 
 
-def text(logical: LogicalGraph, execution: ExecutionGraph, placement: Placed) -> str:
+def text(logical: LogicalGraph, execution: ExecutionGraph, placement: PlacementView) -> str:
     """All stages as indented text, one line for each operator, vertex and node."""
     return "\n\n".join(
         f"{title}\n" + "\n".join(f"  {line}" for line in lines)
@@ -47,7 +47,7 @@ def text(logical: LogicalGraph, execution: ExecutionGraph, placement: Placed) ->
     )
 
 
-def mermaid(logical: LogicalGraph, execution: ExecutionGraph, placement: Placed) -> str:
+def mermaid(logical: LogicalGraph, execution: ExecutionGraph, placement: PlacementView) -> str:
     """Three diagrams in fenced blocks: as declared, as chained, tasks inside their nodes."""
     diagrams = (
         ("Logical graph", _logical_diagram(logical)),
@@ -99,7 +99,7 @@ def _execution_lines(execution: ExecutionGraph) -> list[str]:
     ]
 
 
-def _placement_lines(execution: ExecutionGraph, placement: Placed) -> list[str]:
+def _placement_lines(execution: ExecutionGraph, placement: PlacementView) -> list[str]:
     lines = []
     for node, tasks in _by_node(execution, placement).items():
         hosted: dict[str, list[str]] = {}
@@ -130,7 +130,7 @@ def _job_diagram(execution: ExecutionGraph) -> list[str]:
     ]
 
 
-def _execution_diagram(execution: ExecutionGraph, placement: Placed) -> list[str]:
+def _execution_diagram(execution: ExecutionGraph, placement: PlacementView) -> list[str]:
     lines = []
     for number, (node, tasks) in enumerate(_by_node(execution, placement).items()):
         lines.append(f"subgraph n{number}[{_quoted(node)}]")
@@ -142,7 +142,9 @@ def _execution_diagram(execution: ExecutionGraph, placement: Placed) -> list[str
     ]
 
 
-def _by_node(execution: ExecutionGraph, placement: Placed) -> dict[str, list[ExecutionVertex]]:
+def _by_node(
+    execution: ExecutionGraph, placement: PlacementView
+) -> dict[str, list[ExecutionVertex]]:
     hosted: dict[str, list[ExecutionVertex]] = {}
     for task in execution.vertices:
         hosted.setdefault(placement.nodes[task.id].id, []).append(task)

@@ -33,12 +33,12 @@ from engine.deployment.description import (
     TaskFailure,
     TaskStatistics,
 )
-from engine.deployment.pickling import Pickled, unpickle_description
+from engine.deployment.pickling import PickledDescription, unpickle_description
 from engine.deployment.reply import pack, text_of
 from engine.deployment.scheduling import share_interpreter
 from engine.deployment.services import Services
 from engine.errors import CheckpointError
-from engine.graph.failing import Failing
+from engine.graph.failing import FailureContext
 from engine.host.folder import JobFolder
 from engine.host.imports import ImportPath
 from engine.host.ports import listen
@@ -100,7 +100,7 @@ class Worker:
     def deploy(
         self,
         attempt: int,
-        description: Pickled,
+        description: PickledDescription,
         folder: str,
         address: str,
         imports: ImportPath,
@@ -131,7 +131,7 @@ class Worker:
     def _deploy(
         self,
         attempt: int,
-        description: Pickled,
+        description: PickledDescription,
         folder: str,
         address: str,
         imports: ImportPath,
@@ -219,7 +219,7 @@ class Worker:
             try:
                 self._services.connect(others)
             except CheckpointError as error:  # no further attempt could succeed
-                return describe(error, description, Failing())
+                return describe(error, description, FailureContext())
         return None
 
     def run(self, attempt: int) -> TaskStatistics | TaskFailure:
@@ -261,7 +261,7 @@ class Worker:
         """Make the sinks' output final up to this epoch, while the task goes on."""
         if (task := self._tasks.get(attempt)) is None:
             raise Cancelled(f"attempt {attempt} of the task is over")
-        failing = Failing()
+        failing = FailureContext()
         try:
             task.commit_epoch(epoch, failing)
         except BaseException as error:  # noqa: BLE001 - whatever the user raised fails the job
@@ -381,7 +381,7 @@ def _refusal(start: Start, address: str, goes_on: bool) -> TaskFailure | None:
 
 
 def _broke(attempt: int, task: Task, error: ChannelLost) -> ChannelBroke:
-    return ChannelBroke(attempt, describe(error, task.description, Failing()))
+    return ChannelBroke(attempt, describe(error, task.description, FailureContext()))
 
 
 def _progress(attempt: int, drift: Drift) -> SourceProgress:

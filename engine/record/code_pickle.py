@@ -31,7 +31,7 @@ def dumps(value: object) -> bytes:
     return out.getvalue()
 
 
-class OfRay(pickle.PicklingError):
+class RayReferencePickled(pickle.PicklingError):
     """An object whose references Ray counts would have been pickled without Ray's knowledge."""
 
     def __init__(self, why: str, hint: str) -> None:
@@ -63,7 +63,7 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         """The reduction of an ObjectRef or an actor's handle."""
         if type(obj).__name__ == "ActorHandle":
             return NotImplemented  # its owner goes with it
-        raise OfRay(
+        raise RayReferencePickled(
             f"Ray would not know who has this {type(obj).__name__}",
             "use ray.get before, and send the value",
         )

@@ -23,7 +23,7 @@ from engine.deployment.description import OperatorStatistics
 from engine.deployment.reply import text_of
 from engine.graph.batch_operator import BatchFunction, BatchOperator
 from engine.graph.context import TaskContext
-from engine.graph.failing import Failing
+from engine.graph.failing import FailureContext
 from engine.graph.logical import LogicalOperator
 from engine.graph.operator import Properties, RecordOperator
 from engine.graph.sink import SinkOperator
@@ -52,7 +52,7 @@ from engine.task.sinks import Sinks
 if TYPE_CHECKING:
     from engine.task.rescue import Rescuer
 
-Around = Callable[[Run, Failing, str, str | None], Run]
+Around = Callable[[Run, FailureContext, str, str | None], Run]
 """A wrapper of an operator's function; it also gets the operator's name and that of the one
 before."""
 SideOutputs = Mapping[str, Callable[[list[Any]], None]]
@@ -69,7 +69,7 @@ class Chain:
     """
 
     def __init__(self) -> None:
-        self.failing = Failing()
+        self.failing = FailureContext()
         self.reached: Callable[[str], None] = lambda _operator: None
         """Called when an operator has emitted all that its limit lets through."""
         self.around: Around | None = None

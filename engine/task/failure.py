@@ -17,13 +17,15 @@ from typing import TypeVar
 
 from engine.deployment.description import TaskDescription, TaskFailure
 from engine.errors import CheckpointError, EngineError, StorageError
-from engine.graph.failing import Failing
+from engine.graph.failing import FailureContext
 from engine.network import AggregateError, Cancelled, ChannelLost, EncodeError, KeyExtractError
 
 T = TypeVar("T")
 
 
-def describe(error: BaseException, description: TaskDescription, failing: Failing) -> TaskFailure:
+def describe(
+    error: BaseException, description: TaskDescription, failing: FailureContext
+) -> TaskFailure:
     """The failure of this task, as data that can travel to the job master."""
     frames: list[FrameType] = _guarded(lambda: _frames(error), [])
     kind, text, hint = _kind(error), in_words(error), ""

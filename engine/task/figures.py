@@ -56,7 +56,7 @@ class Figures:
         self._emitted: _Moment | None = None
         self._ended: _Moment | None = None
         self._last: TaskStatistics | None = None
-        self._counted = Counted()
+        self._counted = OperatorCounts()
         self._longest_pause = 0.0
         """The longest time, in seconds, that a snapshot kept the task."""
 
@@ -67,7 +67,7 @@ class Figures:
 
     def go_on(self, kept: Sequence[TaskSnapshot]) -> None:
         """Continue the counts of these tasks."""
-        self._counted = Counted.of(kept, self._description)
+        self._counted = OperatorCounts.of(kept, self._description)
 
     def has_paused(self, seconds: float) -> None:
         """Note the time that a snapshot has kept the task."""
@@ -163,7 +163,7 @@ class Figures:
 
 
 @dataclass(frozen=True)
-class Counted:
+class OperatorCounts:
     """Counts of a task's operators, in their order, and its metrics that go on.
 
     They hold up to the restored checkpoint. Records behind the checkpoint come again, and count
@@ -174,7 +174,7 @@ class Counted:
     metrics: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, kept: Sequence[TaskSnapshot], description: TaskDescription) -> Counted:
+    def of(cls, kept: Sequence[TaskSnapshot], description: TaskDescription) -> OperatorCounts:
         """The counts of the tasks that this one replaces."""
         index, parallelism = description.index, description.parallelism
         ours = [each for each in kept if each.index % parallelism == index]

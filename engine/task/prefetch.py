@@ -10,7 +10,7 @@ from typing import Any
 from engine.task.shares import size
 
 
-class Ahead:
+class Prefetch:
     """Iterates in a thread of its own, a little ahead of `receive`.
 
     It goes on while fewer than `records` wait; a list or a batch of columns counts as its records.

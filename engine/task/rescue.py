@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from engine.columns import is_columns, rows
-from engine.graph.failing import Failing
+from engine.graph.failing import FailureContext
 from engine.graph.operator import RecordOperator
 from engine.network import Cancelled, ChannelLost, DecodeError
 from engine.task.failure import in_words, shortened
@@ -26,12 +26,12 @@ class Rescuer:
     """
 
     def __init__(
-        self, emit: Callable[[list[Any]], None] | None, failing: Failing | None = None
+        self, emit: Callable[[list[Any]], None] | None, failing: FailureContext | None = None
     ) -> None:
         self.errors = 0
         self.first_error: str | None = None
         self._emit = emit
-        self._failing = failing or Failing()
+        self._failing = failing or FailureContext()
         self._aside: list[tuple[Any, str]] = []
 
     def __call__(self, record: Any, error: BaseException) -> None:
@@ -93,7 +93,10 @@ class ServiceRescuer(Rescuer):
     """
 
     def __init__(
-        self, services: Services, failing: Failing, check: Callable[[Any], None] | None = None
+        self,
+        services: Services,
+        failing: FailureContext,
+        check: Callable[[Any], None] | None = None,
     ) -> None:
         super().__init__(None, failing)
         self._services = services

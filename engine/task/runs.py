@@ -12,11 +12,11 @@ from collections.abc import Callable
 from typing import Any
 
 from engine.columns import is_columns, refusal
-from engine.graph.failing import Failing
+from engine.graph.failing import FailureContext
 from engine.network import Paired
 
 Run = Callable[[Any], Any]
-Tell = Callable[[], Failing]
+Tell = Callable[[], FailureContext]
 """Called as an exception passes through an operator."""
 
 

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
-from engine.graph.failing import Failing
+from engine.graph.failing import FailureContext
 from engine.graph.sink import FIRST_EPOCH, SinkWriter
 
 Prepared: TypeAlias = Mapping[str, list[tuple[int, Any]]]
@@ -20,7 +20,7 @@ class Sinks:
     A prepared epoch is committed, or kept: with checkpoints it may be stored.
     """
 
-    def __init__(self, failing: Failing) -> None:
+    def __init__(self, failing: FailureContext) -> None:
         self._failing = failing
         self._writers: dict[str, SinkWriter] = {}
         """The writers that have not committed the last epoch, by operator name."""
@@ -65,7 +65,9 @@ class Sinks:
         with self._lock:
             return {self._identities[name]: list(made) for name, made in self._prepared.items()}
 
-    def commit(self, epoch: int | None = None, failing: Failing | None = None) -> dict[str, Any]:
+    def commit(
+        self, epoch: int | None = None, failing: FailureContext | None = None
+    ) -> dict[str, Any]:
         """Have the writers commit all epochs up to this one; None is all, for the last time.
 
         Returns the result of each, by operator name.

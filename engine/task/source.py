@@ -16,10 +16,10 @@ from engine.graph.source import SourceOperator
 from engine.graph.splits import Split, Splits
 from engine.graph.watermark import Watermark
 from engine.network import Control
-from engine.task.ahead import Ahead
 from engine.task.chain import Chain
 from engine.task.clock import Clock
 from engine.task.drift import Drift
+from engine.task.prefetch import Prefetch
 from engine.task.shares import ENDED, Position, Shares, size
 from engine.task.timers import Timers
 from engine.task.window import SteadyWindow
@@ -231,7 +231,7 @@ class SourceLoop:
         """The items, read by another thread, so that timers are called while the source blocks."""
         now_ns = self._clock.now_ns
         told = ((item, (reading.moved(), now_ns())) for item in reading)
-        ahead = Ahead(told, records, self._woken)
+        ahead = Prefetch(told, records, self._woken)
 
         def receive(seconds: float | None = None) -> Any:
             if self._cancelled:

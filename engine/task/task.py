@@ -21,7 +21,7 @@ from engine.deployment.services import Services
 from engine.errors import StorageError
 from engine.graph.batch_operator import BatchFunction
 from engine.graph.context import TaskContext
-from engine.graph.failing import Failing
+from engine.graph.failing import FailureContext
 from engine.graph.logical import LogicalOperator
 from engine.graph.operator import ERRORS
 from engine.graph.source import SourceOperator
@@ -284,7 +284,7 @@ class Task:
         """Make all of the sinks' output final; returns each sink's result, by operator."""
         return self.chain.sinks.commit()
 
-    def commit_epoch(self, epoch: int, failing: Failing) -> None:
+    def commit_epoch(self, epoch: int, failing: FailureContext) -> None:
         """Make the sinks' output final up to this epoch, as soon as their storage answers."""
         while True:
             try:
@@ -414,7 +414,7 @@ class Task:
 def _rescuers(
     operators: Sequence[LogicalOperator],
     side_outputs: Mapping[str, Mapping[str, Deliver]],
-    failing: Failing,
+    failing: FailureContext,
     services: Services,
 ) -> dict[str, Rescuer]:
     """The rescuers of operators whose failures do not fail the job, by name."""

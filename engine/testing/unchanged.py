@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from engine.errors import EngineError
-from engine.graph.failing import Failing
+from engine.graph.failing import FailureContext
 from engine.network import Batch
 from engine.task.failure import shortened
 
@@ -21,7 +21,7 @@ class RecordChanged(EngineError):
     """A function has changed a record in place that its emitter may keep."""
 
 
-def leaves_records(run: Run, failing: Failing, name: str, before: str | None) -> Run:
+def leaves_records(run: Run, failing: FailureContext, name: str, before: str | None) -> Run:
     """The batch function of operator `name`, which fails if it changes records of `before`.
 
     `before` is the operator in front; None for a source, or an operator of another task.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from engine.columns import column_of
 from engine.errors import GraphError
-from engine.graph.failing import Failing
+from engine.graph.failing import FailureContext
 from operators.elementwise import check_function
 from operators.keys import Item, check_item, key_finder
 
@@ -89,7 +89,9 @@ class TimeSelector:
         find: Callable[[Any], Any] = item if callable(item) else key_finder(item)
         return (lambda pair: find(pair[1])) if self.paired else find
 
-    def all_microseconds(self, records: list[Any], failing: Failing | None = None) -> list[int]:
+    def all_microseconds(
+        self, records: list[Any], failing: FailureContext | None = None
+    ) -> list[int]:
         """The times of all these records; `failing` gets a record without one."""
         at = iter(records)
         find = self.time

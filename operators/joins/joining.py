@@ -6,7 +6,7 @@ from operator import itemgetter
 from typing import Any, Literal, TypeAlias, get_args
 
 from engine.errors import GraphError
-from engine.graph.failing import Failing
+from engine.graph.failing import FailureContext
 from operators.elementwise import check_function
 from operators.event_time import TimeSelector
 from operators.keys import Key, key_finder, key_meaning
@@ -34,7 +34,7 @@ class JoinInput:
         """Where key and time are."""
         return {"key": key_meaning(self.key, self.paired), **self.time.meaning}
 
-    def rows(self, batch: list[Any], failing: Failing) -> Rows:
+    def rows(self, batch: list[Any], failing: FailureContext) -> Rows:
         """The records of a batch behind their times and keys."""
         keys: Any = batch
         records = batch
@@ -66,7 +66,7 @@ class Joining:
         sides = zip(("left", "right"), self.inputs, strict=True)
         return {"how": self.how, **{name: each.meaning for name, each in sides}}
 
-    def made(self, pairs: list[tuple[Any, Any]], failing: Failing) -> list[Any]:
+    def made(self, pairs: list[tuple[Any, Any]], failing: FailureContext) -> list[Any]:
         """The results from partners."""
         function = self.function
         if function is None:

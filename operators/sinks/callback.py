@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from engine.graph.context import TaskContext
-from engine.graph.failing import Failing
+from engine.graph.failing import FailureContext
 from engine.graph.operator import Properties
 from engine.graph.sink import SinkOperator, SinkWriter
 from operators.elementwise import check_function
@@ -42,7 +42,7 @@ class Callback(SinkOperator[Any]):
 
 
 class _RecordWriter(SinkWriter):
-    def __init__(self, function: Callable[[Any], object], failing: Failing) -> None:
+    def __init__(self, function: Callable[[Any], object], failing: FailureContext) -> None:
         self._function = function
         self._failing = failing
 

@@ -4,7 +4,7 @@ import sys
 from typing import Any
 
 from engine.graph.context import TaskContext
-from engine.graph.failing import Failing
+from engine.graph.failing import FailureContext
 from engine.graph.sink import SinkOperator, SinkWriter
 from operators.sinks.lines import lines
 
@@ -23,7 +23,7 @@ class Print(SinkOperator[Any]):
 
 
 class _PrintWriter(SinkWriter):
-    def __init__(self, failing: Failing) -> None:
+    def __init__(self, failing: FailureContext) -> None:
         self._failing = failing
 
     def write(self, batch: list[Any]) -> None:

@@ -24,7 +24,7 @@ from uuid import uuid4
 from engine.columns import is_columns, rows
 from engine.errors import CheckpointError, GraphError
 from engine.graph.context import TaskContext
-from engine.graph.failing import Failing
+from engine.graph.failing import FailureContext
 from engine.graph.operator import Properties
 from engine.graph.sink import SinkOperator, SinkWriter
 from engine.json_values import ENCODER
@@ -88,7 +88,7 @@ class _Files(SinkOperator[Any]):
         return _FileWriter(self, context)
 
     @abstractmethod
-    def encode(self, batch: Any, failing: Failing) -> str:
+    def encode(self, batch: Any, failing: FailureContext) -> str:
         """The text of a batch that is not empty, every record with its line's end."""
 
 
@@ -107,7 +107,7 @@ class LineFiles(_Files):
 
     suffix = ".txt"
 
-    def encode(self, batch: list[Any], failing: Failing) -> str:
+    def encode(self, batch: list[Any], failing: FailureContext) -> str:
         """A line for each record."""
         try:
             return "\n".join(batch) + "\n"
@@ -130,7 +130,7 @@ class JsonLines(_Files):
     suffix = ".jsonl"
     properties = Properties(accepts_columns=True, meaning=_KEPT)
 
-    def encode(self, batch: Any, failing: Failing) -> str:
+    def encode(self, batch: Any, failing: FailureContext) -> str:
         """A line for each record."""
         values = rows(batch) if is_columns(batch) else batch
         records = iter(values)

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from engine.graph.failing import Failing
+from engine.graph.failing import FailureContext
 
 
-def lines(batch: list[Any], failing: Failing) -> str:
+def lines(batch: list[Any], failing: FailureContext) -> str:
     """`str` of each record, with a line feed behind it; notes a record whose `str` fails."""
     records = iter(batch)
     try:

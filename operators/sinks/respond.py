@@ -4,7 +4,7 @@ import logging
 from typing import Any
 
 from engine.columns import is_columns
-from engine.gateway import Answering, Gateway, Response, check_answer, gateway_in_use, responses_of
+from engine.gateway import Gateway, Responder, Response, check_answer, gateway_in_use, responses_of
 from engine.graph.context import TaskContext
 from engine.graph.operator import Properties
 from engine.graph.sink import SinkOperator, SinkWriter
@@ -20,7 +20,7 @@ class Respond(SinkOperator[Response]):
     the job; its request in the operator right before gets a 500.
     """
 
-    properties = Properties(services=(Answering(),), accepts_columns=True, check=check_answer)
+    properties = Properties(services=(Responder(),), accepts_columns=True, check=check_answer)
 
     def open(self, _context: TaskContext) -> SinkWriter:
         """A writer to the gateways of this worker."""

@@ -16,7 +16,7 @@ from engine.graph import (
 )
 from engine.placement.nodes import Node
 from engine.placement.place import Placement
-from tests.publishing import Publishing
+from tests.publishing import Publisher
 
 
 @some.composite
@@ -26,7 +26,7 @@ def graphs(draw: some.DrawFn) -> ExecutionGraph:
     vertices = tuple(
         JobVertex(
             number,
-            (LogicalOperator(number, f"o{number}", Publishing(draw(ways)), None, {}),),
+            (LogicalOperator(number, f"o{number}", Publisher(draw(ways)), None, {}),),
             parallelism,
             {},
         )
@@ -49,7 +49,7 @@ def receivers(graph: ExecutionGraph, ways: tuple[str, ...]) -> dict[int, set[int
     """For each origin, the tasks at the other ends of its channels."""
     found: dict[int, set[int]] = {}
     for task in graph.vertices:
-        wanted = task.job_vertex.operators[0].operator.properties.wanted(broadcast.Publishing)
+        wanted = task.job_vertex.operators[0].operator.properties.wanted(broadcast.Publisher)
         if wanted is not None and wanted.via in ways:
             ends = {channel.target for channel in graph.channels if channel.source == task.id}
             found[task.id] = ends

@@ -17,7 +17,7 @@ from engine.graph import (
 )
 from engine.placement.nodes import Node
 from engine.placement.place import Placement
-from tests.publishing import Publishing
+from tests.publishing import Publisher
 
 
 def graph(
@@ -25,7 +25,7 @@ def graph(
 ) -> ExecutionGraph:
     """One task that publishes, and those that load."""
     download, load = (
-        JobVertex(number, (LogicalOperator(number, name, Publishing(way), None, {}),), tasks, {})
+        JobVertex(number, (LogicalOperator(number, name, Publisher(way), None, {}),), tasks, {})
         for number, (name, way, tasks) in enumerate([("download", via, 1), ("load", None, loaders)])
     )
     edge = JobEdge(0, 0, 1, partitioner or Broadcast())

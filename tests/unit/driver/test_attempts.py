@@ -15,7 +15,7 @@ from engine.config import JobConfig
 from engine.deployment.description import TaskFailure, TaskStatistics
 from engine.deployment.pickling import PickledTasks
 from engine.deployment.reply import open_reply
-from engine.driver.events import Started
+from engine.driver.events import AttemptRequested
 from engine.driver.launcher import Launcher
 from engine.driver.local.launcher import LocalLauncher
 from engine.driver.wiring import channel_peers, describe_tasks, service_peers
@@ -185,7 +185,7 @@ def test_a_job_is_deployed_anew_while_it_runs(kind: type[Launcher], tmp_path: Pa
     )
     handle = JobHandle(plan, kind())
     wait_until(lambda: handle.statistics().records > 0)
-    handle._master._news.put(Started)
+    handle._master._news.put(AttemptRequested)
     assert handle.wait_finished(60).output == list(range(2000))
     handle.wait_stopped()
 

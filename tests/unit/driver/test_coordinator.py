@@ -16,22 +16,22 @@ from engine.driver.coordinator import (
     Say,
 )
 from engine.driver.events import (
-    Broken,
+    AttemptRequested,
     Call,
     Cancelled,
-    Died,
-    Done,
     EndSource,
     Event,
-    Failed,
-    Progressed,
+    LimitPassed,
+    MasterFailed,
     RaiseLimit,
-    Reached,
-    Started,
+    SourceProgressed,
     Step,
-    Stopped,
+    StepDone,
+    StepFailed,
+    StopRequested,
+    WorkerGone,
 )
-from engine.driver.placing import Place, Placed
+from engine.driver.placing import Place, WorkersPlaced
 from engine.errors import (
     ChannelLost,
     EngineError,
@@ -78,9 +78,9 @@ class Job:
         self.coordinator = Coordinator(self.graph, CONFIG)
         self.now = 100.0
         self.tasks = range(len(self.graph.vertices))
-        placing = self.coordinator.handle([Started()], self.now)
+        placing = self.coordinator.handle([AttemptRequested()], self.now)
         assert placing == [Place(tuple(self.tasks))]
-        self.said: list[Any] = self.coordinator.handle([Placed(tuple(self.tasks))], self.now)
+        self.said: list[Any] = self.coordinator.handle([WorkersPlaced(tuple(self.tasks))], self.now)
 
     def handle(self, *events: Event, after: float = 0.0) -> list[Any]:
         self.now += after
@@ -89,7 +89,7 @@ class Job:
 
     def done(self, step: Step, *tasks: int) -> list[Any]:
         attempt = self.coordinator.attempt
-        return self.handle(*(Done(task, step, attempt) for task in tasks or self.tasks))
+        return self.handle(*(StepDone(task, step, attempt) for task in tasks or self.tasks))
 
     def at(self, step: Step) -> Job:
         """As it is when every task was just told to take the step."""
@@ -128,9 +128,9 @@ def test_steps_are_taken_by_all_in_order() -> None:
 @pytest.mark.parametrize("step", [*STARTING, "run", "commit"])
 def test_a_death_ends_the_job_for_those_who_live(step: Step) -> None:
     job = Job().at(step)
-    job.handle(Died(1, lost(1)))
+    job.handle(WorkerGone(1, lost(1)))
     assert job.told("cancel") == [0, 2, 3]
-    job.handle(Died(0, lost(0)))
+    job.handle(WorkerGone(0, lost(0)))
     assert not job.said
     job.done("cancel", 2, 3)
     assert job.told("close") == [2, 3]
@@ -155,16 +155,16 @@ def test_whoever_does_not_answer_in_time_is_named() -> None:
 
 def test_a_broken_channel_waits_for_the_death_that_explains_it() -> None:
     job = Job().at("run")
-    assert job.handle(Failed(2, "run", 0, cut_off(2))) == []
+    assert job.handle(StepFailed(2, "run", 0, cut_off(2))) == []
     assert job.coordinator.wake == pytest.approx(job.now + 0.8)
-    job.handle(Died(1, lost(1)), after=0.5)
+    job.handle(WorkerGone(1, lost(1)), after=0.5)
     assert isinstance(job.coordinator.error, WorkerLost)
 
 
 def test_a_broken_channel_is_told_where_nobody_died() -> None:
     job = Job().at("run")
-    job.handle(Failed(2, "run", 0, cut_off(2)))
-    job.handle(Failed(3, "run", 0, cut_off(3)), after=0.7)
+    job.handle(StepFailed(2, "run", 0, cut_off(2)))
+    job.handle(StepFailed(3, "run", 0, cut_off(3)), after=0.7)
     assert job.coordinator.error is None
     job.handle(after=0.1)
     assert job.coordinator.error is not None
@@ -174,23 +174,23 @@ def test_a_broken_channel_is_told_where_nobody_died() -> None:
 def test_what_comes_together_is_judged_together() -> None:
     job = Job().at("run")
     job.handle(
-        Failed(3, "run", 0, cut_off(3)),
-        Failed(2, "run", 0, raised(2)),
-        Died(1, lost(1)),
+        StepFailed(3, "run", 0, cut_off(3)),
+        StepFailed(2, "run", 0, raised(2)),
+        WorkerGone(1, lost(1)),
         Cancelled(),
     )
     assert isinstance(job.coordinator.error, WorkerLost)
     job = Job().at("run")
-    job.handle(Failed(0, "run", 0, cut_off(0)), Failed(2, "run", 0, raised(2)))
+    job.handle(StepFailed(0, "run", 0, cut_off(0)), StepFailed(2, "run", 0, raised(2)))
     assert isinstance(job.coordinator.error, OperatorError)
 
 
 def test_every_sink_may_commit_before_one_that_could_not_is_told() -> None:
     job = Job().at("commit")
-    job.handle(Failed(2, "commit", 0, raised(2)))
+    job.handle(StepFailed(2, "commit", 0, raised(2)))
     assert job.coordinator.error is None
     job.done("commit", 0, 1)
-    job.handle(Failed(3, "commit", 0, raised(3)))
+    job.handle(StepFailed(3, "commit", 0, raised(3)))
     assert isinstance(job.coordinator.error, OperatorError)
     assert job.coordinator.error.task == "t[2]"
 
@@ -199,7 +199,7 @@ def test_answers_to_earlier_steps_are_for_nobody() -> None:
     job = Job().at("run")
     job.handle(Cancelled())
     assert isinstance(job.coordinator.error, JobCancelled)
-    job.handle(Failed(0, "run", 0, raised(0)))
+    job.handle(StepFailed(0, "run", 0, raised(0)))
     job.done("run")
     job.done("connect")
     assert job.coordinator.step == "cancel"
@@ -209,21 +209,21 @@ def test_answers_to_earlier_steps_are_for_nobody() -> None:
 @pytest.mark.parametrize("step", [*STARTING, "run"])
 def test_a_job_is_deployed_anew_in_the_same_workers(step: Step) -> None:
     job = Job().at(step)
-    job.handle(Failed(2, "run", 0, cut_off(2)) if step == "run" else Stopped())
-    job.handle(Started(), after=0.5)
+    job.handle(StepFailed(2, "run", 0, cut_off(2)) if step == "run" else StopRequested())
+    job.handle(AttemptRequested(), after=0.5)
     calls = [each for each in job.said if isinstance(each, Call)]
     assert calls == [
         *(Call(task, "cancel", 0) for task in job.tasks),
         *(Call(task, "process_id", 1) for task in job.tasks),
     ]
     for late in ("cancel", step, "run"):
-        job.handle(*(Done(task, late, 0) for task in job.tasks))  # type: ignore[arg-type]
-        job.handle(Failed(0, late, 0, raised(0)))  # type: ignore[arg-type]
+        job.handle(*(StepDone(task, late, 0) for task in job.tasks))  # type: ignore[arg-type]
+        job.handle(StepFailed(0, late, 0, raised(0)))  # type: ignore[arg-type]
     assert (job.coordinator.step, job.coordinator.error) == ("process_id", None)
     for each in (*STARTING, "run"):
         job.done(each)  # type: ignore[arg-type]
     assert [Call(task, "commit", 1) for task in job.tasks] == job.said
-    assert job.handle(Started()) == []
+    assert job.handle(AttemptRequested()) == []
     job.done("commit")
     job.done("close")
     assert (job.coordinator.step, job.coordinator.error) == (None, None)
@@ -231,8 +231,8 @@ def test_a_job_is_deployed_anew_in_the_same_workers(step: Step) -> None:
 
 def test_sources_end_once_in_each_attempt() -> None:
     job = Job().at("run")
-    assert job.handle(Stopped()) == [EndSource(0, 0), EndSource(1, 0)]
-    job.handle(Started())
+    assert job.handle(StopRequested()) == [EndSource(0, 0), EndSource(1, 0)]
+    job.handle(AttemptRequested())
     for each in STARTING:
         job.done(each)
     assert [each for each in job.said if isinstance(each, EndSource)] == [
@@ -243,7 +243,7 @@ def test_sources_end_once_in_each_attempt() -> None:
 
 def test_whoever_does_not_drop_what_it_holds_is_not_waited_for() -> None:
     job = Job().at("run")
-    job.handle(Broken(RuntimeError("no master")))
+    job.handle(MasterFailed(RuntimeError("no master")))
     assert job.told("cancel") == [0, 1, 2, 3]
     job.handle(after=0.79)
     assert job.coordinator.step == "cancel"
@@ -256,13 +256,13 @@ def test_whoever_does_not_drop_what_it_holds_is_not_waited_for() -> None:
 
 def test_sources_end_once_where_somebody_wants_no_more() -> None:
     job = Job().at("deploy")
-    assert job.handle(Stopped()) == []
+    assert job.handle(StopRequested()) == []
     job.at("run")
     assert [each for each in job.said if isinstance(each, EndSource)] == [
         EndSource(0, 0),
         EndSource(1, 0),
     ]
-    assert job.handle(Stopped()) == []
+    assert job.handle(StopRequested()) == []
 
 
 def test_sources_end_when_all_that_read_them_have() -> None:
@@ -274,38 +274,41 @@ def test_sources_end_when_all_that_read_them_have() -> None:
 def test_sources_end_when_a_limit_is_reached() -> None:
     job = Job(graph(1, limit=10)).at("run")
     assert job.coordinator.wake is None
-    assert job.handle(Reached(1, 1, "take")) == []
-    assert job.handle(Reached(1, 0, "take")) == [EndSource(0, 0)]
-    assert job.handle(Reached(1, 0, "take")) == []
+    assert job.handle(LimitPassed(1, 1, "take")) == []
+    assert job.handle(LimitPassed(1, 0, "take")) == [EndSource(0, 0)]
+    assert job.handle(LimitPassed(1, 0, "take")) == []
 
 
 def test_sources_read_on_when_the_slowest_has_come_on() -> None:
     read = source(Collection([1])).with_event_time(None, max_drift=timedelta(milliseconds=1))
     aligned = expand(chain(logical_graph(read.rebalance().map(str).sink(Collect())), 2))
     job = Job(aligned).at("run")
-    assert job.handle(Progressed(0, 1, 5000), Progressed(1, 1, 5000)) == []
-    assert job.handle(Progressed(0, 0, 5000)) == []
-    assert job.handle(Progressed(1, 0, 700)) == [RaiseLimit(0, 0, 1700), RaiseLimit(1, 0, 1700)]
-    assert job.handle(Progressed(1, 0, 1500), Progressed(1, 0, 1600)) == [
+    assert job.handle(SourceProgressed(0, 1, 5000), SourceProgressed(1, 1, 5000)) == []
+    assert job.handle(SourceProgressed(0, 0, 5000)) == []
+    assert job.handle(SourceProgressed(1, 0, 700)) == [
+        RaiseLimit(0, 0, 1700),
+        RaiseLimit(1, 0, 1700),
+    ]
+    assert job.handle(SourceProgressed(1, 0, 1500), SourceProgressed(1, 0, 1600)) == [
         RaiseLimit(0, 0, 2600),
         RaiseLimit(1, 0, 2500),
     ], "the last limit counts; with the second, task 1 had most of its own left"
-    assert job.handle(Progressed(1, 0, None)) == [RaiseLimit(0, 0, 6000)]
-    assert job.handle(Died(0, lost(0)), Progressed(1, 0, 5000)) == [
+    assert job.handle(SourceProgressed(1, 0, None)) == [RaiseLimit(0, 0, 6000)]
+    assert job.handle(WorkerGone(0, lost(0)), SourceProgressed(1, 0, 5000)) == [
         *(Call(task, "cancel", 0) for task in (1, 2, 3)),
     ]
     job = Job(aligned).at("run")
-    job.handle(Progressed(0, 0, 5000))
-    job.handle(Started())
+    job.handle(SourceProgressed(0, 0, 5000))
+    job.handle(AttemptRequested())
     job.at("run")
-    assert job.handle(Progressed(1, 1, 700)) == [], "of another attempt, nothing is known"
+    assert job.handle(SourceProgressed(1, 1, 700)) == [], "of another attempt, nothing is known"
 
 
 def test_who_dies_after_its_commit_fails_no_job() -> None:
     job = Job().at("run")
     job.done("run")
     job.done("commit", 2)
-    assert job.handle(Died(2, lost(2))) == []
+    assert job.handle(WorkerGone(2, lost(2))) == []
     job.done("commit", 0, 1, 3)
     assert job.told("close") == [0, 1, 3]
     assert job.coordinator.error is None
@@ -315,7 +318,7 @@ def test_what_takes_long_is_told() -> None:
     job = Job()
     job.done("process_id", 0)
     assert job.handle(after=1.0) == [Say("starting workers 1 of 4")]
-    job.handle(*(Done(task, "process_id", 0) for task in (1, 2, 3)), after=0.5)
+    job.handle(*(StepDone(task, "process_id", 0) for task in (1, 2, 3)), after=0.5)
     assert job.handle(after=0.5) == [Say("setting up workers 0 of 4")]
     job.at("commit")
     assert job.handle(after=0.9) == []
@@ -344,7 +347,13 @@ class Simulation:
         """Failures that were handed over, in the step in which the job was given up."""
         self.interrupted = False
         """Whether the job was cancelled, or its master failed."""
-        for event in (Cancelled(), Stopped(), Broken(RuntimeError("broken")), Started(), Started()):
+        for event in (
+            Cancelled(),
+            StopRequested(),
+            MasterFailed(RuntimeError("broken")),
+            AttemptRequested(),
+            AttemptRequested(),
+        ):
             if self.random.random() < 0.1:
                 self.coming.append((self.job.now + self.random.random() * 8, event))
 
@@ -370,18 +379,18 @@ class Simulation:
         step, given_up = job.coordinator.step, job.coordinator.error
         self.attempt = job.coordinator.attempt
         for event in events:
-            if isinstance(event, Died):
+            if isinstance(event, WorkerGone):
                 self.dead.add(event.task)
-            if isinstance(event, Started) and step not in ("commit", "cancel", "close"):
+            if isinstance(event, AttemptRequested) and step not in ("commit", "cancel", "close"):
                 self.known = [each for each in self.known if isinstance(each, WorkerLost)]
                 step, self.attempt = "process_id", self.attempt + 1
             if given_up is None and step != "close":
-                if isinstance(event, Died) or (
-                    isinstance(event, Failed)
+                if isinstance(event, WorkerGone) or (
+                    isinstance(event, StepFailed)
                     and (event.step, event.attempt) == (step, self.attempt)
                 ):
                     self.known.append(event.error)
-                self.interrupted |= isinstance(event, Cancelled | Broken)
+                self.interrupted |= isinstance(event, Cancelled | MasterFailed)
         said = job.handle(*events)
         if job.coordinator.error is None and job.coordinator.step != step:
             assert not self.known
@@ -402,9 +411,9 @@ class Simulation:
         at = self.job.now + self.random.choice([0.0, 0.1, 0.5, 2.0]) * self.random.random()
         operators = self.job.graph.vertices[task].job_vertex.operators
         if step == "run" and "take" in [each.name for each in operators]:
-            self.coming.append((at, Reached(task, attempt, "take")))
+            self.coming.append((at, LimitPassed(task, attempt, "take")))
         if self.random.random() >= self.trouble:
-            return [(at, Done(task, step, attempt))]
+            return [(at, StepDone(task, step, attempt))]
         kind = self.random.choice(["dies", "fails", "fails and dies", "cut off", "cut off, dies"])
         if step in STARTING or step in ("cancel", "close"):
             kind = self.random.choice(["dies", "silent", "refuses"])
@@ -413,9 +422,9 @@ class Simulation:
             error = StartError("no")
         events: list[tuple[float, Event]] = []
         if kind not in ("dies", "silent"):
-            events.append((at, Failed(task, step, attempt, error)))
+            events.append((at, StepFailed(task, step, attempt, error)))
         if "dies" in kind:
-            events.append((at + self.random.random(), Died(task, lost(task))))
+            events.append((at + self.random.random(), WorkerGone(task, lost(task))))
         return events
 
     def check(self) -> None:

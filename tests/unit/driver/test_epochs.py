@@ -8,15 +8,15 @@ import pytest
 
 from engine.checkpoint import SnapshotEntry
 from engine.driver.epochs import (
-    Acknowledged,
     Barrier,
     CheckpointFailed,
-    Committed,
+    EpochCommitted,
     Epochs,
+    EpochStored,
+    SavepointRequested,
     Say,
+    SnapshotAcknowledged,
     Store,
-    Stored,
-    Wanted,
 )
 from engine.errors import StorageError
 from engine.graph import chain, logical_graph
@@ -46,7 +46,7 @@ def test_savepoint_that_cannot_be_written_is_tried_again_after_a_pause(
     interval: float, pause: float
 ) -> None:
     epochs, now = started(interval), 100.0
-    epochs.note(Wanted("kept"), now)
+    epochs.note(SavepointRequested("kept"), now)
     for epoch in (1, 2, 3):
         assert begun(epochs.following(now)) == [epoch]
         now += interval / 10
@@ -59,13 +59,13 @@ def test_savepoint_that_cannot_be_written_is_tried_again_after_a_pause(
         now += pause
     assert begun(epochs.following(now)) == [4]
     for task in (0, 1):
-        epochs.note(Acknowledged(task, 0, 4, entry()), now)
+        epochs.note(SnapshotAcknowledged(task, 0, 4, entry()), now)
     assert epochs.following(now) == [Store(4, {}, 0.0, "kept")]
 
 
 def test_job_that_begins_again_does_not_wait_for_what_was_given_up_before() -> None:
     epochs = started(60.0)
-    epochs.note(Wanted("kept"), 100.0)
+    epochs.note(SavepointRequested("kept"), 100.0)
     assert begun(epochs.following(100.0)) == [1]
     epochs.note(CheckpointFailed(1, 0, 1, FULL), 100.0)
     epochs.interrupt()
@@ -105,11 +105,11 @@ def test_epochs_that_take_long_are_told_of_once(interval: float) -> None:
         for passed, task in ((late, None), (late + 1, 0), (seconds, 1)):
             now = begins + min(passed, seconds)
             if task is not None:
-                epochs.note(Acknowledged(task, 0, epoch, entry()), now)
+                epochs.note(SnapshotAcknowledged(task, 0, epoch, entry()), now)
             said += epochs.following(now)
-        epochs.note(Stored(epoch), now)
+        epochs.note(EpochStored(epoch), now)
         said += epochs.following(now)
-        epochs.note(Committed(1, 0, epoch), now)
+        epochs.note(EpochCommitted(1, 0, epoch), now)
         said += epochs.following(now)
         if epochs.last == epoch:
             now = begins + interval

@@ -9,7 +9,7 @@ import pytest
 
 from engine.config import JobConfig
 from engine.driver.limits import Limits
-from engine.graph.batch_operator import BatchFunction, BatchOperator, Plain
+from engine.graph.batch_operator import BatchFunction, BatchOperator, PureFunction
 from engine.graph.context import TaskContext
 from engine.graph.execution import ExecutionGraph
 from engine.graph.operator import Properties
@@ -49,7 +49,7 @@ class TakeEach(BatchOperator):
         return Properties(limit=self.limit)
 
     def open(self, context: TaskContext) -> BatchFunction:
-        return Plain(lambda batch: batch[: self.limit])
+        return PureFunction(lambda batch: batch[: self.limit])
 
 
 def test_a_source_is_idle_when_the_limit_is_reached_in_all_tasks() -> None:

@@ -19,7 +19,7 @@ from engine.deployment.description import (
     TaskFailure,
 )
 from engine.deployment.reply import CallFailed, pack
-from engine.driver.events import Started
+from engine.driver.events import AttemptRequested
 from engine.driver.launcher import Launcher, WorkerDied, WorkerHandle
 from engine.driver.master import JobMaster
 from engine.errors import (
@@ -149,7 +149,7 @@ def test_what_workers_say_of_an_earlier_attempt_is_for_nobody() -> None:
         if (method, attempt) == ("run", 0):
             late.append(Future())
             if len(late) == 4:
-                job._news.put(Started)
+                job._news.put(AttemptRequested)
             return late[-1]
         if (method, attempt) == ("run", 1):
             for each in late:

@@ -9,28 +9,28 @@ import pytest
 from engine.config import JobConfig
 from engine.driver.coordinator import Coordinator
 from engine.driver.epochs import (
-    Acknowledged,
     Barrier,
     CheckpointFailed,
     Commit,
-    Committed,
+    EpochCommitted,
+    EpochStored,
+    SavepointRequested,
     Say,
+    SnapshotAcknowledged,
     Store,
-    Stored,
     StoreFailed,
-    Wanted,
 )
 from engine.driver.events import (
+    AttemptRequested,
     Call,
     Command,
-    Died,
-    Done,
-    Draining,
-    Failed,
-    Started,
+    NodesDraining,
+    StepDone,
+    StepFailed,
+    WorkerGone,
 )
-from engine.driver.moves import Leaving
-from engine.driver.placing import Place, Placed
+from engine.driver.moves import Departure
+from engine.driver.placing import Place, WorkersPlaced
 from engine.errors import StorageError, WorkerLost
 from tests.unit.driver.test_recovery import Entry, config, graph
 
@@ -49,8 +49,8 @@ class Job:
         self.now = 100.0
         self.nodes = {0: "a", 1: "b", 2: "a", 3: "b"}
         self.all: list[Command] = []
-        self.coordinator.handle([Started()], self.now)
-        self.handle(Placed(tuple(TASKS)))
+        self.coordinator.handle([AttemptRequested()], self.now)
+        self.handle(WorkersPlaced(tuple(TASKS)))
         self.start()
 
     def handle(self, *events: Any, after: float = 0.0) -> list[Any]:
@@ -59,20 +59,20 @@ class Job:
         for each in [*self.said]:
             if isinstance(each, Place):
                 self.nodes |= dict.fromkeys(each.tasks, "c")
-                self.said += self.coordinator.handle([Placed(each.tasks)], self.now)
+                self.said += self.coordinator.handle([WorkersPlaced(each.tasks)], self.now)
         self.all += self.said
         return self.said
 
     def start(self, steps: tuple[str, ...] = ONE_STEP) -> None:
         for step in steps:
             attempt = self.coordinator.attempt
-            self.handle(*(Done(task, step, attempt) for task in TASKS))  # type: ignore[arg-type]
+            self.handle(*(StepDone(task, step, attempt) for task in TASKS))  # type: ignore[arg-type]
 
     def drain(self, seconds: float | None, *nodes: str, **told: Any) -> list[Any]:
         """The notice that these go, and what is still to leave there."""
         until = None if seconds is None else self.now + seconds
         return self.handle(
-            Draining(tuple(Leaving(each, self.on(each), until, **told) for each in nodes))
+            NodesDraining(tuple(Departure(each, self.on(each), until, **told) for each in nodes))
         )
 
     def on(self, node: str) -> frozenset[int]:
@@ -82,16 +82,16 @@ class Job:
         """What all tasks were at the barrier that was sent is written."""
         assert self.coordinator.epochs is not None
         last, attempt = self.coordinator.epochs.last, self.coordinator.attempt
-        return self.handle(*(Acknowledged(task, attempt, last, ENTRY) for task in TASKS))
+        return self.handle(*(SnapshotAcknowledged(task, attempt, last, ENTRY) for task in TASKS))
 
     def stored(self) -> list[Any]:
         assert self.coordinator.epochs is not None
-        return self.handle(Stored(self.coordinator.epochs.last))
+        return self.handle(EpochStored(self.coordinator.epochs.last))
 
     def committed(self) -> list[Any]:
         assert self.coordinator.epochs is not None
         last, attempt = self.coordinator.epochs.last, self.coordinator.attempt
-        return self.handle(*(Committed(task, attempt, last) for task in (2, 3)))
+        return self.handle(*(EpochCommitted(task, attempt, last) for task in (2, 3)))
 
     def warned(self) -> list[str]:
         return [each.text for each in self.all if isinstance(each, Say) and each.is_warning]
@@ -145,7 +145,7 @@ def test_a_host_that_has_come_back_and_drains_again_is_told_again() -> None:
 
 def test_a_checkpoint_that_is_under_way_will_do() -> None:
     job = Job()
-    assert begun(job.handle(Wanted("kept"))) == {1}
+    assert begun(job.handle(SavepointRequested("kept"))) == {1}
     assert begun(job.drain(30.0, "a")) == set()
     job.written()
     assert replaced(job.stored()) == [0, 2]
@@ -153,7 +153,7 @@ def test_a_checkpoint_that_is_under_way_will_do() -> None:
 
 def test_one_that_is_stored_already_is_followed_by_another() -> None:
     job = Job()
-    job.handle(Wanted("kept"))
+    job.handle(SavepointRequested("kept"))
     job.written()
     assert any(isinstance(each, Commit) for each in job.stored())
     job.drain(30.0, "a")
@@ -230,13 +230,13 @@ def test_a_job_without_checkpoints_cannot_move_and_says_so_once() -> None:
 @pytest.mark.parametrize("step", [*ONE_STEP, "cancel", "close"])
 def test_a_notice_while_the_job_begins_again_costs_no_second_time(step: str) -> None:
     job = Job()
-    job.handle(Failed(3, "run", 0, WorkerLost("t[3]", "n", "killed")))
+    job.handle(StepFailed(3, "run", 0, WorkerLost("t[3]", "n", "killed")))
     if step == "cancel":
         job.drain(30.0, "a")
-    job.handle(*(Done(task, "cancel", 0) for task in TASKS))
+    job.handle(*(StepDone(task, "cancel", 0) for task in TASKS))
     if step == "close":
         job.drain(30.0, "a")
-    job.handle(*(Done(task, "close", 0) for task in TASKS))
+    job.handle(*(StepDone(task, "close", 0) for task in TASKS))
     said = job.handle(after=1.0)
     moves_now = step in ("cancel", "close")
     assert replaced(said) == ([0, 2] if moves_now else [])
@@ -256,10 +256,10 @@ def test_a_job_that_ends_has_nothing_to_move() -> None:
     ended: Any = Entry(True, 1)
     for notice in ("before its end is written", "before it is stored", "in its last step"):
         job = Job()
-        job.handle(*(Done(task, "run", 0) for task in TASKS))
+        job.handle(*(StepDone(task, "run", 0) for task in TASKS))
         if notice == "before its end is written":
             job.drain(30.0, "a")
-        job.handle(*(Acknowledged(task, 0, 0, ended) for task in TASKS))
+        job.handle(*(SnapshotAcknowledged(task, 0, 0, ended) for task in TASKS))
         if notice == "before it is stored":
             job.drain(30.0, "a")
         job.stored()
@@ -267,8 +267,8 @@ def test_a_job_that_ends_has_nothing_to_move() -> None:
         job.drain(30.0, "a")
         job.handle(after=29.0)
         assert replaced(job.all) == []
-        job.handle(*(Done(task, "commit", 0) for task in TASKS))
-        job.handle(*(Done(task, "close", 0) for task in TASKS))
+        job.handle(*(StepDone(task, "commit", 0) for task in TASKS))
+        job.handle(*(StepDone(task, "close", 0) for task in TASKS))
         assert (job.coordinator.step, job.coordinator.error) == (None, None)
 
 
@@ -337,8 +337,11 @@ def test_no_task_moves_while_nobody_knows_what_is_stored() -> None:
     job.written()
     job.handle(StoreFailed(1, FULL), after=2.0)
     assert [type(each) for each in job.handle(after=1.0)] == [Store]
-    job.handle(Died(0, WorkerLost("t[0]", "a", "gone")), Died(2, WorkerLost("t[2]", "a", "gone")))
-    job.handle(*(Done(task, "cancel", 0) for task in (1, 3)))
-    job.handle(*(Done(task, "close", 0) for task in (1, 3)), after=1.0)
+    job.handle(
+        WorkerGone(0, WorkerLost("t[0]", "a", "gone")),
+        WorkerGone(2, WorkerLost("t[2]", "a", "gone")),
+    )
+    job.handle(*(StepDone(task, "cancel", 0) for task in (1, 3)))
+    job.handle(*(StepDone(task, "close", 0) for task in (1, 3)), after=1.0)
     assert replaced(job.all) == []
     assert replaced(job.stored()) == [0, 2]

@@ -12,14 +12,14 @@ from engine.driver.coordinator import (
     Say,
 )
 from engine.driver.events import (
+    AttemptRequested,
     Call,
     Cancelled,
-    Died,
-    Done,
-    Failed,
-    Started,
+    StepDone,
+    StepFailed,
+    WorkerGone,
 )
-from engine.driver.placing import Place, Placed, Waits
+from engine.driver.placing import Place, Waits, WorkersPlaced
 from engine.errors import JobCancelled, PlacementError, StartError, WorkerLost
 from tests.unit.driver.test_coordinator import cut_off, graph, lost
 
@@ -43,7 +43,7 @@ class Job:
         self.coordinator = Coordinator(graph(), config)
         self.now = 100.0
         self.said: list[Any] = []
-        self.handle(Started())
+        self.handle(AttemptRequested())
 
     def handle(self, *events: Any, after: float = 0.0) -> list[Any]:
         self.now += after
@@ -52,10 +52,10 @@ class Job:
 
     def done(self, step: Any, *tasks: int) -> None:
         attempt = self.coordinator.attempt
-        self.handle(*(Done(task, step, attempt) for task in tasks or range(4)))
+        self.handle(*(StepDone(task, step, attempt) for task in tasks or range(4)))
 
     def runs(self) -> Job:
-        self.handle(Placed((0, 1, 2, 3)))
+        self.handle(WorkersPlaced((0, 1, 2, 3)))
         return self.starts()
 
     def starts(self) -> Job:
@@ -87,7 +87,7 @@ def test_a_job_asks_until_there_is_room_and_tells_what_it_waits_for() -> None:
     assert asked == 40
     assert told.count(WORDS) == len(told) == 10
     assert job.coordinator.is_waiting
-    job.handle(Placed((0, 1, 2, 3)))
+    job.handle(WorkersPlaced((0, 1, 2, 3)))
     assert job.told() == ["waited 10.0 s for a place"]
     assert job.coordinator.step == "process_id"
     assert not job.coordinator.is_waiting
@@ -130,37 +130,37 @@ def test_a_job_that_waits_is_cancelled_at_once() -> None:
 
 def test_each_loss_is_one_restart_however_many_die_of_it_and_however_long_it_waits() -> None:
     job = Job().runs()
-    job.handle(Died(3, lost(3)))
+    job.handle(WorkerGone(3, lost(3)))
     job.done("cancel", 0, 1, 2)
     job.handle(after=0.2)
     assert job.placed() == [(3,)]
     job.handle(Waits(WORDS, NO_ROOM))
-    job.handle(Died(2, lost(2)), after=30.0)  # of the same host
+    job.handle(WorkerGone(2, lost(2)), after=30.0)  # of the same host
     assert job.placed() == [(2, 3)]
-    job.handle(Placed((2, 3)))
+    job.handle(WorkersPlaced((2, 3)))
     assert job.coordinator.step == "process_id"
-    job.handle(Died(1, lost(1)))  # of it, too, and it is heard of only now
+    job.handle(WorkerGone(1, lost(1)))  # of it, too, and it is heard of only now
     assert job.coordinator.step == "place"
     assert job.placed() == [(1,)]
-    job.handle(Placed((1,)))
+    job.handle(WorkersPlaced((1,)))
     job.starts()
     assert job.coordinator.restarts.count == 1
 
 
 def test_a_new_worker_that_dies_is_a_failure() -> None:
     job = Job().runs()
-    job.handle(Died(3, lost(3)))
+    job.handle(WorkerGone(3, lost(3)))
     job.done("cancel", 0, 1, 2)
     job.handle(after=0.2)
-    job.handle(Placed((3,)))
-    job.handle(Died(3, lost(3)))
+    job.handle(WorkersPlaced((3,)))
+    job.handle(WorkerGone(3, lost(3)))
     assert job.coordinator.step == "cancel"
     assert job.coordinator.restarts.count == 2
 
 
 def test_a_task_that_does_not_answer_that_it_is_cancelled_is_placed_anew() -> None:
     job = Job().runs()
-    job.handle(Failed(0, "run", 0, cut_off(0)))
+    job.handle(StepFailed(0, "run", 0, cut_off(0)))
     job.handle(after=0.9)  # nobody died of it
     assert job.coordinator.step == "cancel"
     job.done("cancel", 0, 1, 2)
@@ -168,8 +168,8 @@ def test_a_task_that_does_not_answer_that_it_is_cancelled_is_placed_anew() -> No
     assert job.coordinator.step == "cancel"
     job.handle(after=0.2)
     assert job.placed() == [(3,)]
-    job.handle(Died(3, WorkerLost("t[3]", "n", "unreachable")))
-    job.handle(Placed((3,)))
+    job.handle(WorkerGone(3, WorkerLost("t[3]", "n", "unreachable")))
+    job.handle(WorkersPlaced((3,)))
     assert [each.task for each in job.said if isinstance(each, Call)] == [0, 1, 2, 3]
     job.starts()
     assert job.coordinator.restarts.count == 1

@@ -13,32 +13,32 @@ import pytest
 from engine.config import JobConfig
 from engine.driver.coordinator import Coordinator
 from engine.driver.epochs import (
-    Acknowledged,
     Barrier,
     CheckpointFailed,
     Commit,
-    Committed,
+    EpochCommitted,
+    EpochStored,
     Mark,
+    SavepointRequested,
     Say,
+    SnapshotAcknowledged,
     Store,
-    Stored,
     StoreFailed,
-    Wanted,
 )
 from engine.driver.events import (
-    Broken,
+    AttemptRequested,
     Call,
     Cancelled,
-    Died,
-    Done,
-    Draining,
     EndSource,
-    Failed,
-    Started,
+    MasterFailed,
+    NodesDraining,
+    StepDone,
+    StepFailed,
     Verify,
+    WorkerGone,
 )
-from engine.driver.moves import Leaving
-from engine.driver.placing import Place, Placed, Waits
+from engine.driver.moves import Departure
+from engine.driver.placing import Place, Waits, WorkersPlaced
 from engine.driver.restarts import Restarts
 from engine.errors import (
     ChannelLost,
@@ -135,7 +135,7 @@ class World:
         self.has_room = self.random.random() < 0.8
 
     def run(self) -> None:
-        self.carry_out(self.coordinator.handle([Started()], self.now))
+        self.carry_out(self.coordinator.handle([AttemptRequested()], self.now))
         for _ in range(self.random.choice([0, 0, 1, 2, 5])):
             self.later(self.drain, 3.0)
         for name in "abc"[: self.random.randint(0, 3)]:
@@ -163,7 +163,7 @@ class World:
         if self.coordinator.epochs.is_over:
             return []
         self.wanted.add(name)
-        return [Wanted(name, self.random.choice(["no", "drain"]))]
+        return [SavepointRequested(name, self.random.choice(["no", "drain"]))]
 
     def drain(self) -> list[Any]:
         """A node, with tasks or without, is about to go."""
@@ -180,11 +180,11 @@ class World:
             return []
         self.later(self.look_at_nodes, 2.0)
         self.has_room = self.has_room or self.random.random() < 0.1
-        return [Draining(tuple(self.leaving(node) for node in sorted(self.draining)))]
+        return [NodesDraining(tuple(self.leaving(node) for node in sorted(self.draining)))]
 
-    def leaving(self, node: int) -> Leaving:
+    def leaving(self, node: int) -> Departure:
         tasks = frozenset(task for task, on in self.nodes.items() if on == node)
-        return Leaving(str(node), tasks, self.draining[node], self.has_room)
+        return Departure(str(node), tasks, self.draining[node], self.has_room)
 
     def go(self, node: int, is_certain: bool) -> list[Any]:
         """The node is gone, sooner or later than it was told."""
@@ -228,7 +228,7 @@ class World:
     def place(self, tasks: tuple[int, ...]) -> None:
         """There is room, or there is none, or another dies before it is known."""
         assert self.dead <= set(tasks)
-        event: Placed | Waits = Placed(tasks)
+        event: WorkersPlaced | Waits = WorkersPlaced(tasks)
         if self.random.random() < 0.3:
             error = None if self.random.random() < 0.3 else PlacementError("no room")
             event = Waits("0 of 1 workers, waiting for room", error)
@@ -252,7 +252,7 @@ class World:
             return []
         self.dead.add(task)
         self.failures += 1
-        return [Died(task, WorkerLost(f"t[{task}]", "n", "killed"))]
+        return [WorkerGone(task, WorkerLost(f"t[{task}]", "n", "killed"))]
 
     def at_work(self, task: int, attempt: int) -> Worker | None:
         worker = self.workers.get(task)
@@ -278,7 +278,7 @@ class World:
                 if kind == "raises":
                     error = OperatorError("map", f"t[{task}]", None, "ValueError", "")
                 self.failures += 1
-                self.later(Failed(task, step, attempt, error), 3.0)
+                self.later(StepFailed(task, step, attempt, error), 3.0)
         if step == "run":
             self.workers[task].runs = True
             if task < self.width:
@@ -287,7 +287,7 @@ class World:
         if step == "commit":
             self.later(lambda: self.commit(task, attempt, None))
             return
-        self.later(Done(task, step, attempt))  # type: ignore[arg-type]
+        self.later(StepDone(task, step, attempt))  # type: ignore[arg-type]
 
     def restored(self, task: int) -> None:
         if not self.log:
@@ -340,7 +340,7 @@ class World:
             return []
         if self.fails():
             return self.die(task)
-        self.later(Acknowledged(task, attempt, epoch, entry))  # type: ignore[arg-type]
+        self.later(SnapshotAcknowledged(task, attempt, epoch, entry))  # type: ignore[arg-type]
         return []
 
     def finish(self, task: int, attempt: int) -> list[Any]:
@@ -367,7 +367,7 @@ class World:
                 return []
             self.prepare(worker, worker.last + 1, RECORDS)
             worker.finished = Entry(True, RECORDS, tuple(worker.prepared))
-        self.later(Done(task, "run", attempt))
+        self.later(StepDone(task, "run", attempt))
         return self.written(task, attempt, worker.last, worker.finished)
 
     def commit(self, task: int, attempt: int, epoch: int | None) -> list[Any]:
@@ -380,8 +380,8 @@ class World:
                 worker.prepared.remove((number, records))
                 if self.fails():
                     return self.die(task)
-        done = Done(task, "commit", attempt)
-        return [done if epoch is None else Committed(task, attempt, epoch)]
+        done = StepDone(task, "commit", attempt)
+        return [done if epoch is None else EpochCommitted(task, attempt, epoch)]
 
     def finalize(self, task: int, epoch: int, records: range) -> None:
         assert self.final.setdefault((task, epoch), records) == records
@@ -404,7 +404,7 @@ class World:
                 assert command.savepoint not in self.savepoints
                 self.savepoints.add(command.savepoint)
             self.trying = None
-            return [Stored(command.epoch)]
+            return [EpochStored(command.epoch)]
 
         self.later(end)
 
@@ -439,13 +439,13 @@ class Job:
     def __init__(self, **settings: Any) -> None:
         self.coordinator = Coordinator(graph(1), config(**settings))
         self.now = 100.0
-        self.said: list[Any] = self.coordinator.handle([Started()], self.now)
-        self.handle(Placed((0, 1)))
+        self.said: list[Any] = self.coordinator.handle([AttemptRequested()], self.now)
+        self.handle(WorkersPlaced((0, 1)))
         self.start()
 
     def start(self) -> None:
         for step in ("process_id", "deploy", "connect"):
-            self.handle(*(Done(task, step, self.coordinator.attempt) for task in (0, 1)))  # type: ignore[arg-type]
+            self.handle(*(StepDone(task, step, self.coordinator.attempt) for task in (0, 1)))  # type: ignore[arg-type]
         assert self.coordinator.step == "run"
 
     def handle(self, *events: Any, after: float = 0.0) -> list[Any]:
@@ -456,8 +456,8 @@ class Job:
     def fail(self, error: EngineError) -> None:
         """A failure of a task that lives, and the next attempt where there is one."""
         attempt = self.coordinator.attempt
-        self.handle(Failed(1, "run", attempt, error))
-        self.handle(*(Done(task, "cancel", attempt) for task in (0, 1)))
+        self.handle(StepFailed(1, "run", attempt, error))
+        self.handle(*(StepDone(task, "cancel", attempt) for task in (0, 1)))
         if self.coordinator.error is None:
             self.handle(after=10.0)
             assert self.coordinator.attempt == attempt + 1
@@ -468,10 +468,10 @@ class Job:
         attempt, epoch = self.coordinator.attempt, self.coordinator.epochs.last  # type: ignore[union-attr]
         assert Barrier(0, attempt, epoch) in self.said
         entry: Any = Entry(False, 1)
-        said = self.handle(*(Acknowledged(task, attempt, epoch, entry) for task in (0, 1)))
+        said = self.handle(*(SnapshotAcknowledged(task, attempt, epoch, entry) for task in (0, 1)))
         assert said == [Store(epoch, {}, 0.0)]
-        self.handle(Stored(epoch))
-        self.handle(Committed(1, attempt, epoch))
+        self.handle(EpochStored(epoch))
+        self.handle(EpochCommitted(1, attempt, epoch))
         assert self.said == [Mark(epoch)]
 
 
@@ -531,12 +531,12 @@ ENTRY: Any = Entry(True, 1)
 
 def all_have_ended(job: Job) -> None:
     attempt = job.coordinator.attempt
-    job.handle(*(Done(task, "run", attempt) for task in (0, 1)))
+    job.handle(*(StepDone(task, "run", attempt) for task in (0, 1)))
 
 
 def all_have_written(job: Job) -> None:
     attempt, epoch = job.coordinator.attempt, job.coordinator.epochs.last  # type: ignore[union-attr]
-    job.handle(*(Acknowledged(task, attempt, epoch, ENTRY) for task in (0, 1)), after=1.0)
+    job.handle(*(SnapshotAcknowledged(task, attempt, epoch, ENTRY) for task in (0, 1)), after=1.0)
 
 
 def is_storing(job: Job) -> int:
@@ -563,14 +563,14 @@ def it_cannot_be_stored(job: Job) -> None:
 def it_cannot_be_stored_behind_a_failure(job: Job) -> None:
     all_have_written(job)
     stored = is_storing(job)
-    job.handle(Died(1, WorkerLost("t[1]", "n", "killed")))
-    job.handle(Done(0, "cancel", 0), after=0.1)
-    job.handle(Done(0, "close", 0), after=0.1)
+    job.handle(WorkerGone(1, WorkerLost("t[1]", "n", "killed")))
+    job.handle(StepDone(0, "cancel", 0), after=0.1)
+    job.handle(StepDone(0, "close", 0), after=0.1)
     job.handle(StoreFailed(stored, FULL), after=10.0)
 
 
 def a_job_that_stops_cannot_keep_its_savepoint(job: Job) -> None:
-    job.handle(Wanted("last", "now"), after=0.1)
+    job.handle(SavepointRequested("last", "now"), after=0.1)
     job.handle(CheckpointFailed(1, 0, 1, FULL), after=0.1)
     job.handle(CheckpointFailed(1, 0, 2, FULL), after=1.0)
 
@@ -607,32 +607,32 @@ def test_a_job_that_waits_for_nothing_but_its_storage_ends(trouble: Any, why: st
 
 def test_a_job_that_has_something_to_do_does_not_end_for_its_storage() -> None:
     job = Job(checkpoint_timeout_seconds=60.0)
-    job.handle(Done(0, "run", 0))
+    job.handle(StepDone(0, "run", 0))
     for _ in range(1000):
         job.handle(CheckpointFailed(0, 0, 1, FULL), CheckpointFailed(1, 0, 1, FULL), after=10.0)
     assert job.coordinator.error is None
-    job.handle(Done(1, "run", 0))
+    job.handle(StepDone(1, "run", 0))
     job.handle(CheckpointFailed(1, 0, 1, FULL), after=50.0)
     all_have_written(job)
-    job.handle(Stored(is_storing(job)), after=5.0)
+    job.handle(EpochStored(is_storing(job)), after=5.0)
     job.handle(after=1000.0)
     assert (job.coordinator.step, job.coordinator.error) == ("commit", None)
 
 
 def test_a_job_that_waits_to_begin_again_is_cancelled_at_once() -> None:
     job = Job()
-    job.handle(Died(1, WorkerLost("t[1]", "n", "killed")))
+    job.handle(WorkerGone(1, WorkerLost("t[1]", "n", "killed")))
     assert Say(
         "restart 1 of 1000 in 0.1 s: worker of task t[1] on node n was lost: killed",
         is_warning=True,
     ) in (job.said)
     job.handle(Cancelled())
     assert isinstance(job.coordinator.error, JobCancelled)
-    job.handle(Done(0, "cancel", 0))
+    job.handle(StepDone(0, "cancel", 0))
     assert job.said == [Call(0, "close", 0)]
     job = Job()
-    job.handle(Died(1, WorkerLost("t[1]", "n", "killed")))
-    job.handle(Broken(RuntimeError("fenced")))
+    job.handle(WorkerGone(1, WorkerLost("t[1]", "n", "killed")))
+    job.handle(MasterFailed(RuntimeError("fenced")))
     assert str(job.coordinator.error) == "fenced"
 
 

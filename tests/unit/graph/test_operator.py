@@ -8,8 +8,8 @@ from engine.errors import GraphError, OperatorError
 from engine.graph import (
     BatchFunction,
     BatchOperator,
-    Plain,
     Properties,
+    PureFunction,
     TaskContext,
     chain,
     logical_graph,
@@ -27,7 +27,7 @@ class Alone(BatchOperator):
     properties = Properties(parallelism=1)
 
     def open(self, context: TaskContext) -> BatchFunction:
-        return Plain(list)
+        return PureFunction(list)
 
 
 def test_any_operator_may_say_in_how_many_tasks_it_runs() -> None:
@@ -58,7 +58,7 @@ class Raw(BatchOperator):
     properties = Properties(accepts_encoded=True)
 
     def open(self, context: TaskContext) -> BatchFunction:
-        return Plain(lambda batch: [type(batch).__name__])
+        return PureFunction(lambda batch: [type(batch).__name__])
 
 
 def test_what_takes_encoded_batches_gets_them_wherever_it_is() -> None:
@@ -88,7 +88,7 @@ class Beside(BatchOperator):
     properties = Properties(side_input=True)
 
     def open(self, context: TaskContext) -> BatchFunction:
-        return Plain(list)
+        return PureFunction(list)
 
 
 def test_then_refuses_what_cannot_work() -> None:
@@ -103,7 +103,9 @@ def test_then_refuses_what_cannot_work() -> None:
         numbers.key_by().then(Beside())
     with pytest.raises(GraphError, match="got side=list \\[1\\], expected a stream"):
         numbers.then(Beside(), side=[1])  # type: ignore[arg-type]
-    with pytest.raises(OperatorError, match="Plain takes no records of a side input") as caught:
+    with pytest.raises(
+        OperatorError, match="PureFunction takes no records of a side input"
+    ) as caught:
         run(numbers.then(Beside(), side=numbers.broadcast()).sink(Collect()))
     assert caught.value.operator == "beside"
 

@@ -12,7 +12,7 @@ from engine.broadcast.relay import BlobRole
 from engine.broadcast.service import ModelsPlan
 from engine.config import JobConfig
 from engine.deployment.description import ChannelBroke, OutputDescription, TaskDescription
-from engine.deployment.pickling import Pickled, PickledTasks
+from engine.deployment.pickling import PickledDescription, PickledTasks
 from engine.graph.logical import LogicalOperator
 from engine.host.imports import ImportPath
 from engine.host.worker import Worker
@@ -26,7 +26,7 @@ from tests.waiting import wait_until
 IMPORTS = ImportPath.of_this_process()
 
 
-def described(task: int = 0, *services: Any) -> Pickled:
+def described(task: int = 0, *services: Any) -> PickledDescription:
     operators = (
         LogicalOperator(0, "numbers", Collection([1]), None, {}),
         LogicalOperator(1, "nowhere", Discard(), None, {}),
@@ -38,7 +38,7 @@ def described(task: int = 0, *services: Any) -> Pickled:
     return pickled
 
 
-def bound(folder: Path, description: Pickled) -> tuple[Worker, dict[str, str]]:
+def bound(folder: Path, description: PickledDescription) -> tuple[Worker, dict[str, str]]:
     worker = Worker(dedicated=False)
     return worker, worker.deploy(0, description, str(folder), "127.0.0.1", IMPORTS)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.broadcast import Publishing, use
+from engine.broadcast import Publisher, use
 from engine.config import JobConfig
 from engine.errors import ConfigError, GraphError, ModelError
 from engine.graph import TaskContext, logical_graph
@@ -61,7 +61,7 @@ def test_publishing_is_in_the_sources_task_and_goes_to_every_task_behind_it() ->
     assert [operator.name for operator in first.operators] == ["models", "publish"]
     assert (first.parallelism, second.parallelism) == (1, 4)
     assert [edge.partitioner for edge in graph.edges] == [Broadcast()]
-    assert first.operators[1].operator.properties.services == (Publishing("channels", relays=True),)
+    assert first.operators[1].operator.properties.services == (Publisher("channels", relays=True),)
 
 
 def test_records_are_broadcast_as_they_are_without_via() -> None:

@@ -16,7 +16,7 @@ import pytest
 from engine.config import JobConfig
 from engine.deployment.description import TaskDescription, TaskFailure
 from engine.errors import ModelError, OperatorError
-from engine.graph.batch_operator import BatchFunction, BatchOperator, Plain
+from engine.graph.batch_operator import BatchFunction, BatchOperator, PureFunction
 from engine.graph.context import TaskContext
 from engine.graph.logical import LogicalOperator
 from engine.graph.operator import RecordOperator
@@ -307,7 +307,7 @@ def test_notes_and_groups_are_told() -> None:
     assert "KeyError: 'b'" in failure.traceback
 
 
-class Endless(Plain):
+class Endless(PureFunction):
     """Gives at its end what nobody can go through."""
 
     def on_end(self) -> Any:

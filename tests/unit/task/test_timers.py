@@ -13,9 +13,9 @@ import pytest
 from engine.graph.batch_operator import BatchFunction, BatchOperator
 from engine.graph.context import TaskContext
 from engine.graph.logical import LogicalOperator
-from engine.task.ahead import Ahead
 from engine.task.chain import Chain
 from engine.task.clock import SystemClock
+from engine.task.prefetch import Prefetch
 from engine.task.timers import Timers
 from engine.testing.virtual_clock import VirtualClock
 from tests.waiting import wait_until
@@ -131,7 +131,7 @@ def test_what_a_source_is_ahead_is_bounded(item: Callable[[int], Any], most: int
             given.append(number)
             yield item(number), number
 
-    ahead = Ahead(items(), 4, threading.Event())
+    ahead = Prefetch(items(), 4, threading.Event())
     wait_until(lambda: len(given) == most)
     assert [ahead.receive(), ahead.receive()] == [(item(1), 1), (item(2), 2)]
     wait_until(lambda: len(given) == most + 2)
@@ -147,7 +147,7 @@ def test_who_waits_for_a_source_that_is_ahead_is_woken_once() -> None:
             more.acquire()
             yield number, number
 
-    ahead = Ahead(items(), 4, woken)
+    ahead = Prefetch(items(), 4, woken)
     with ThreadPoolExecutor() as pool:
         for number in range(100):
             receiving = pool.submit(ahead.receive)
