@@ -15,10 +15,10 @@ from engine.errors import (
     StartError,
     WorkerLost,
 )
+from engine.installation.shadows import refuse_operators
 from engine.job import JobHandle, execute, submit
 from engine.report.result import JobResult
 from engine.report.statistics import JobStatistics, Latency
-from engine.shadows import refuse_operators
 
 __all__ = [
     "ChannelLost",

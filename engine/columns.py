@@ -9,8 +9,8 @@ from operator import is_not
 from typing import TYPE_CHECKING, Any
 
 from engine.column_values import array_of, as_type, check_nulls, field_of, in_microseconds
-from engine.distribution import install_hint
 from engine.errors import GraphError
+from engine.installation.distribution import install_hint
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -16,7 +16,6 @@ from engine.checkpoint import Request
 from engine.checkpoint.requests import Stop
 from engine.config import JobConfig
 from engine.deployment.reply import text_of
-from engine.distribution import install_hint
 from engine.driver.launcher import Launcher
 from engine.driver.master import JobMaster, JobReport
 from engine.driver.ray import forked  # noqa: F401 - looks whether processes fork from now on
@@ -29,6 +28,7 @@ from engine.errors import (
 )
 from engine.graph.checks import check_integer
 from engine.graph.sink import FIRST_EPOCH, SinkOperator
+from engine.installation.distribution import install_hint
 from engine.placement.nodes import Node
 from engine.placement.place import Placement
 from engine.plan import Pipelines, Plan

@@ -23,11 +23,11 @@ import click
 
 import engine
 from engine.cli.main import run_command
-from engine.distribution import DISTRIBUTION
 from engine.errors import ConfigError, EngineError
 from engine.graph.context import TaskContext
 from engine.graph.operator import Properties
 from engine.graph.sink import SinkOperator, SinkWriter
+from engine.installation.distribution import DISTRIBUTION
 from engine.report.tables import table
 from operators import Pipeline, source
 from operators.sources import Function

@@ -26,7 +26,7 @@ from typing import Any
 
 from benchmarks.measurement import Case, Measurement, Run
 from benchmarks.peers.processes import Processes
-from engine.distribution import install_hint
+from engine.installation.distribution import install_hint
 from engine.network import LatencyHistogram
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from engine.distribution import install_hint
 from engine.errors import ConfigError
+from engine.installation.distribution import install_hint
 
 
 def check_drawable() -> None:

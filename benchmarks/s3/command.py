@@ -24,8 +24,8 @@ from benchmarks.report.drawable import check_drawable
 from benchmarks.s3.jobs import Job, Work, run, summary
 from benchmarks.schema import results_file
 from engine.cli.help import Group
-from engine.distribution import DISTRIBUTION
 from engine.errors import ConfigError, EngineError
+from engine.installation.distribution import DISTRIBUTION
 from engine.programs.s3_server import S3Server
 from engine.report.progress import telling
 from engine.report.provenance import commit, machine, versions

@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from engine.distribution import install_hint
 from engine.errors import EngineError, StartError
+from engine.installation.distribution import install_hint
 from engine.s3 import S3
 from engine.units import counted
 

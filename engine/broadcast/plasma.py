@@ -16,8 +16,8 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any
 
 from engine.broadcast.backend import Settings
-from engine.distribution import install_hint
 from engine.errors import ConfigError, ModelError
+from engine.installation.distribution import install_hint
 from engine.model import Descriptor, Fetched, Layout, MemoryLanding, Package
 from engine.network import Cancelled
 

@@ -26,8 +26,8 @@ from engine.cli.pipeline import PipelineCommand
 from engine.cli.program import load_pipeline
 from engine.cli.stop import SIGTERM_STATUS, stopped_by_signals
 from engine.config import JobConfig, Progress, Runtime, Strategy, Transport
-from engine.distribution import DISTRIBUTION
 from engine.errors import ConfigError, EngineError, JobCancelled, JobStopped, is_debugging
+from engine.installation.distribution import DISTRIBUTION
 from engine.job import finished, open_launcher, submit
 from engine.plan import Plan
 

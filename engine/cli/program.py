@@ -24,10 +24,10 @@ from typing import Any
 
 import cloudpickle
 
-from engine import shadows
 from engine.cli.arguments import call_arguments, split_assignments
 from engine.errors import ConfigError, EngineError, did_you_mean
 from engine.graph.declaration import Declaration, OpenStream
+from engine.installation import shadows
 
 
 def load_pipeline(target: str, arguments: Sequence[str]) -> tuple[Any, str]:

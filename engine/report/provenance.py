@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from engine.distribution import DISTRIBUTION
+from engine.installation.distribution import DISTRIBUTION
 
 
 @cache

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from engine.distribution import install_hint
 from engine.errors import GraphError
 from engine.gateway import (
     Gateway,
@@ -18,6 +17,7 @@ from engine.graph.checks import check_integer
 from engine.graph.context import TaskContext
 from engine.graph.operator import Properties
 from engine.graph.source import SourceOperator, SourceReader
+from engine.installation.distribution import install_hint
 
 if TYPE_CHECKING:
     import pyarrow as pa

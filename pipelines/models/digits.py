@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from engine.distribution import install_hint
 from engine.errors import ConfigError
+from engine.installation.distribution import install_hint
 from pipelines.models.kind import Answer, Kind
 
 if TYPE_CHECKING:

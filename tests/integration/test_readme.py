@@ -29,7 +29,7 @@ import pytest
 from engine.cli.main import commands as oka
 from tests.first_hour import __main__ as first_hour
 from tests.first_hour import readme
-from tests.unit.test_distribution import PROJECT, ROOT
+from tests.unit.installation.test_distribution import PROJECT, ROOT
 
 README = ROOT / "README.md"
 PROGRAMS = readme.programs(README)

@@ -8,7 +8,7 @@ from rich.cells import cell_len
 
 from engine.report.statistics import JobStatistics, OperatorSummary
 from engine.report.status_line import RenewedLine, status
-from tests.unit.test_tables import latency
+from tests.unit.report.test_tables import latency
 
 BUSY = replace(
     JobStatistics.of([]),

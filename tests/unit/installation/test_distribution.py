@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from benchmarks.peers.registry import PEERS
-from engine.distribution import DISTRIBUTION, install_hint
+from engine.installation.distribution import DISTRIBUTION, install_hint
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import engine
 import operators
-from engine import shadows
+from engine.installation import shadows
 
 
 def test_files_of_others_and_our_own() -> None:

@@ -15,7 +15,7 @@ from engine.cli.main import commands, show_output
 from engine.cli.pipeline import arguments, type_name
 from engine.errors import ConfigError
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PIPELINE = '''
 from __future__ import annotations
 from typing import TYPE_CHECKING, Literal

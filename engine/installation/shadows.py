@@ -55,4 +55,4 @@ def _other(spec: ModuleSpec | None) -> Path | None:
 HINT = "give it another name; programs need Oka's packages engine and operators"
 _NEEDED = ("engine", "operators")
 _PACKAGES = (*_NEEDED, "pipelines", "benchmarks", "k8s")
-_FOLDER = Path(__file__).resolve().parent.parent
+_FOLDER = Path(__file__).resolve().parents[2]
