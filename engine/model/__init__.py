@@ -8,7 +8,7 @@ from engine.model.descriptor import Descriptor, Via
 from engine.model.landing import MemoryLanding
 from engine.model.layout import ALIGNMENT, File, Kind, Layout
 from engine.model.model import Fetched, Model
-from engine.model.pack import Landing, Package, Part, generated, pack
+from engine.model.pack import Landing, Package, Part, pack
 
 __all__ = [
     "ALIGNMENT",
@@ -23,6 +23,5 @@ __all__ = [
     "Package",
     "Part",
     "Via",
-    "generated",
     "pack",
 ]

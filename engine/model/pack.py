@@ -175,30 +175,6 @@ def pack(value: Any, name: str | None = None) -> Package:
     )
 
 
-def generated(
-    files: Mapping[str, tuple[int, Callable[[], Iterable[Buffer]]]],
-    name: str = "model",
-    kind: Kind = "folder",
-) -> Package:
-    """A package of bytes that are made as they are needed: `{file: (size, buffers)}`.
-
-    `buffers()` gives the file's bytes, in pieces of any size, and may be called more than once.
-
-    >>> zeros = generated({"weights": (3_000_000, lambda: (bytes(1_000_000) for _ in range(3)))})
-    >>> zeros.layout.describe()
-    'folder of 1 files, 3.0 MB'
-    """
-    layout = Layout.of(kind, [(file, size) for file, (size, _) in files.items()])
-    return Package(
-        name,
-        layout,
-        tuple(
-            Part(file.name, file.offset, file.size, buffers=files[file.name][1])
-            for file in layout.files
-        ),
-    )
-
-
 def _pack_path(path: Path, name: str | None) -> Package:
     path = Path(os.path.abspath(path))  # noqa: PTH100 - resolve() would follow the link's name
     name = name or path.name or "model"
@@ -281,4 +257,4 @@ def _last_part(url: str) -> str:
     return url.rstrip("/").rpartition("/")[2] or "model"
 
 
-__all__ = ["Landing", "MemoryLanding", "Package", "Part", "generated", "pack"]
+__all__ = ["Landing", "MemoryLanding", "Package", "Part", "pack"]

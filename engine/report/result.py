@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -97,10 +96,6 @@ class JobResult:
             "operators": [dataclasses.asdict(operator) for operator in statistics.operators],
             "files": {name: dataclasses.asdict(files) for name, files in self.files.items()},
         }
-
-    def to_json(self) -> str:
-        """`to_dict` as JSON, indented."""
-        return json.dumps(self.to_dict(), indent=2)
 
     def __str__(self) -> str:
         from engine.report.tables import (

@@ -62,13 +62,13 @@ def in_words(error: BaseException) -> str:
     return _cut(words.strip(), _MOST_WORDS) or f"{_type_name(error)}, which says nothing of itself"
 
 
-def shortened(value: object, limit: int = 200) -> str:
-    """The repr of `value`, cut to `limit` characters; never raises."""
+def shortened(value: object) -> str:
+    """The repr of `value`, cut to a length for messages; never raises."""
     try:
         text = _plain(repr(value))
     except BaseException as error:  # noqa: BLE001 - a repr of the user's may raise anything
         text = f"<{_type_name(value)}, whose repr raised {_type_name(error)}>"
-    return _cut(text, limit)
+    return _cut(text, _MOST_REPR)
 
 
 def _kind(error: BaseException) -> str:
@@ -176,5 +176,6 @@ _NO_KERNEL = (
     "before, as in batch['x'].cast('string') or pyarrow.compute.run_end_decode(batch['x'])"
 )
 _MOST_WORDS = 2000
+_MOST_REPR = 200
 _PACKAGES = Path(__file__).resolve().parents[2]
 _OWN_FOLDERS = tuple(f"{_PACKAGES / package}{os.sep}" for package in ("engine", "operators"))

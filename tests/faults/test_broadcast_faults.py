@@ -18,11 +18,12 @@ import pytest
 import engine
 import engine.testing
 from engine.deployment.reply import open_reply
-from engine.model import Package, generated
+from engine.model import Package
 from engine.network import ChannelLost
 from operators import Pipeline, Stream, source
 from operators.sinks import Collect
 from operators.sources import Collection, Function, Models
+from tests.generated_model import generated
 from tests.waiting import pauses, wait_until
 
 pytestmark = pytest.mark.usefixtures("nothing_left")

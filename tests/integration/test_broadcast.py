@@ -19,7 +19,7 @@ from engine.broadcast import ModelStore, Settings, use
 from engine.broadcast.relay import BlobRole
 from engine.config import JobConfig
 from engine.errors import ConfigError, EngineError, ModelError
-from engine.model import Descriptor, Model, Package, generated, pack
+from engine.model import Descriptor, Model, Package, pack
 from engine.model.descriptor import EXTENSION
 from engine.network import Batch, BlobNode, Cancelled, ChannelLost
 from engine.programs.s3_server import S3Server
@@ -28,6 +28,7 @@ from operators import source
 from operators.sinks import Collect
 from operators.sources import Function, Models
 from tests.conftest import S3_CREDENTIALS
+from tests.generated_model import generated
 from tests.waiting import wait_until
 
 BLOCK = 8 << 20

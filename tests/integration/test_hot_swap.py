@@ -17,10 +17,10 @@ from click.testing import CliRunner
 import engine
 from benchmarks.broadcast.hot_swap import HotSwap, Loaded, Outcome, Seen, Swap, judge, measure
 from engine.cli.main import commands
-from engine.model import generated
 from operators import source
 from operators.sinks import Collect
 from operators.sources import Collection, Function, Models
+from tests.generated_model import generated
 from tests.waiting import pauses
 
 pytestmark = pytest.mark.usefixtures("nothing_left")

@@ -13,11 +13,12 @@ from engine.broadcast import ModelStore, Settings, check, use
 from engine.config import JobConfig
 from engine.errors import ConfigError, ModelError
 from engine.graph.assembly import logical_graph
-from engine.model import Descriptor, Model, generated, pack
+from engine.model import Descriptor, Model, pack
 from engine.network import Batch, Cancelled, ChannelLost, DecodeError, EncodeError
 from operators import source
 from operators.sinks import Collect
 from operators.sources import Models
+from tests.generated_model import generated
 
 
 @pytest.fixture

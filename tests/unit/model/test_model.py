@@ -13,7 +13,8 @@ import pytest
 import safetensors.numpy
 
 from engine.errors import ModelError
-from engine.model import Descriptor, Layout, MemoryLanding, Model, Package, generated, pack
+from engine.model import Descriptor, Layout, MemoryLanding, Model, Package, pack
+from tests.generated_model import generated
 
 Arrived = Callable[[Package], Model]
 

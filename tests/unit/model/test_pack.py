@@ -18,9 +18,9 @@ from engine.model import (
     Model,
     Package,
     Part,
-    generated,
     pack,
 )
+from tests.generated_model import generated
 
 Arrived = Callable[[Package], Model]
 
