@@ -21,7 +21,7 @@ COPY operators operators
 COPY pipelines pipelines
 COPY benchmarks benchmarks
 COPY k8s k8s
-RUN cargo build --release --locked --package oka-s3-server \
+RUN cargo build --release --locked --bins --package oka-native --package oka-s3-server \
     && install -D --strip target/release/oka-s3-server engine/bin/oka-s3-server \
     && maturin build --release --locked --interpreter /opt/venv/bin/python --out /wheels \
     && /opt/venv/bin/python -m pip install --no-cache-dir --no-deps /wheels/*.whl

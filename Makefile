@@ -34,10 +34,10 @@ $(BUILT): $(INSTALLED) $(RUST)
 
 build: $(BUILT) ## set up .venv and build the Rust core into it
 
-# Programs of their own: in the native module they would be in every worker. They take 7, 12 and, with the
-# HTTP and S3 libraries that it needs, 110 s of CPU time.
+# Programs of their own: in the native module they would be in every worker. Cargo is told of that module, too: so what a
+# program needs has the features that it has there, and is compiled once for both.
+BESIDE_NATIVE := --bins --package oka-native --package
 PROGRAMS := target/release/oka-nexmark target/release/oka-load engine/bin/oka-s3-server
-OF_PROGRAMS := $(patsubst %,--package oka-%,nexmark load s3-server)
 nexmark: target/release/oka-nexmark ## build the generator of Nexmark's events, for pipelines/nexmark
 load: target/release/oka-load ## build the HTTP client at a rate, for oka bench serve
 s3-server: engine/bin/oka-s3-server ## build the S3 server, for oka s3 serve; wheels made behind it have it
@@ -48,7 +48,7 @@ engine/bin/%: target/release/%
 
 .SECONDEXPANSION:
 target/release/oka-%: Cargo.toml Cargo.lock $$(wildcard rust/$$*/*.toml rust/$$*/src/*.rs)
-	cargo build --quiet --release --locked --target-dir target --package oka-$*
+	cargo build --quiet --release --locked --target-dir target $(BESIDE_NATIVE) oka-$*
 	@touch $@
 
 wordcount: $(BUILT) ## count the words of a real text, 20 times over, on this machine
@@ -62,16 +62,17 @@ K8S_TOOLS := $(patsubst %,.k8s/bin/%,kubectl-validate $(if $(shell command -v ku
 # Lints and tests of the crates share what `make build` has compiled.
 CHECKED := --quiet --locked --release --config rust/checked.toml
 
-# The tests of the packages wait for half of their time: what compiles goes on meanwhile, and lets them go first.
-test: $(BUILT) $(PROGRAMS) $(K8S_TOOLS) ## everything that must pass: lint, types, Rust and Python tests
+# What is downloaded goes beside what is compiled. The tests of the packages wait for half of their time: what compiles goes
+# on meanwhile, and lets them go first.
+test: ## everything that must pass: lint, types, Rust and Python tests
+	@$(MAKE) --no-print-directory --jobs=3 $(BUILT) $(PROGRAMS) $(K8S_TOOLS)
 	@nice $(MAKE) --no-print-directory lint rust-test k8s-check & checked=$$!; \
 		$(MAKE) --no-print-directory python-test; tested=$$?; \
 		wait $$checked && exit $$tested
 
 lint: $(BUILT) ## formatting, lints, types, direction of imports
 	cargo fmt --check
-	cargo clippy $(CHECKED) --all-targets -- -D warnings
-	cargo clippy $(CHECKED) $(OF_PROGRAMS) --all-targets -- -D warnings
+	cargo clippy $(CHECKED) --workspace --exclude oka-fuzz --exclude oka-ring-loom --all-targets -- -D warnings
 	$(BIN)/ruff format --quiet --check
 	$(BIN)/ruff check --quiet
 	$(BIN)/mypy
@@ -91,15 +92,17 @@ format: $(INSTALLED) ## format Rust and Python
 lint rust-test: export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 rust-test: $(INSTALLED) loom ## tests of the crates
 	cargo test $(CHECKED)
-	cargo test $(CHECKED) $(OF_PROGRAMS)
+	cargo test $(CHECKED) $(BESIDE_NATIVE) oka-nexmark
+	cargo test $(CHECKED) $(BESIDE_NATIVE) oka-load --test against_a_server
+	cargo test $(CHECKED) $(BESIDE_NATIVE) oka-s3-server
 
 loom: ## the lock-free ring under every interleaving of its threads
-	cargo test $(CHECKED) --package oka-ring --lib --features loom
+	cargo test $(CHECKED) --package oka-ring-loom --lib
 
-# Three processes: two have all tests on Ray, which wait for most of their time. More would fall behind where there are two
-# cores, and tests wait with limits.
+# Three processes: two have all tests on Ray, which wait for most of their time, and begin first, as they take longest. More
+# would fall behind where there are two cores, and tests wait with limits.
 python-test: $(BUILT) $(PROGRAMS) $(K8S_TOOLS) ## tests of the packages, real Ray included
-	$(BIN)/python tests/run.py --numprocesses 3 --dist loadgroup
+	$(BIN)/python tests/run.py --numprocesses 3 --dist loadgroup --no-loadscope-reorder
 
 stubs: $(INSTALLED) ## write engine/_native.pyi anew from the Rust types and docs
 	$(BIN)/maturin generate-stubs --manifest-path rust/native/Cargo.toml --out .

@@ -15,6 +15,7 @@ ALLOWED = {
     "oka-compute": {"oka-protocol", "oka-window"},
     "oka-ipc": set(),
     "oka-ring": {"oka-ipc"},
+    "oka-ring-loom": set(),
     "oka-transport": {"oka-ipc", "oka-protocol", "oka-ring"},
     "oka-blob": {"oka-ipc"},
     "oka-fuzz": {"oka-protocol", "oka-columnar", "oka-compute", "oka-blob", "oka-http"},

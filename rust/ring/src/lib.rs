@@ -34,10 +34,6 @@
 //! ```
 
 mod doorbell;
-#[cfg(all(test, feature = "loom"))]
-mod heap;
-#[cfg(all(test, feature = "loom"))]
-mod interleavings;
 mod marks;
 mod ring;
 mod shared;

@@ -1,6 +1,6 @@
 //! Marks that tell a waiter which of its rings have something new.
 
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering, WORDS};
 
 /// Marks that those who ring leave for the waiter: what there is something new of.
 ///
@@ -55,6 +55,3 @@ impl Iterator for TakenMarks {
 pub const MARKS: usize = WORDS * BITS;
 
 const BITS: usize = u64::BITS as usize;
-
-/// One cache line; loom has enough to explore with one word.
-const WORDS: usize = if cfg!(feature = "loom") { 1 } else { 8 };

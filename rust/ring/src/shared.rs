@@ -10,7 +10,6 @@ use std::time::Duration;
 use oka_ipc::{Mapping, create_memory, sealed_size};
 use rustix::fs::{SealFlags, fcntl_add_seals};
 use rustix::mm::{MapFlags, ProtFlags};
-#[cfg(not(feature = "loom"))]
 use rustix::thread::futex;
 use thiserror::Error;
 
@@ -129,7 +128,6 @@ unsafe impl Bell for SharedBell {
         unsafe { &*self.mapping.start().add(MARKS_OFFSET).cast() }
     }
 
-    #[cfg(not(feature = "loom"))]
     fn sleep(&self, expected: u32, timeout: Option<Duration>) {
         let timeout = timeout.and_then(|timeout| timeout.try_into().ok());
         // It fails when the word has changed, the time is over or a signal came: all are wake-ups.
@@ -141,19 +139,8 @@ unsafe impl Bell for SharedBell {
         );
     }
 
-    #[cfg(not(feature = "loom"))]
     fn wake(&self) {
         let _ = futex::wake(self.word(), futex::Flags::empty(), 1);
-    }
-
-    #[cfg(feature = "loom")]
-    fn sleep(&self, _expected: u32, _timeout: Option<Duration>) {
-        unreachable!("loom checks heap memory only");
-    }
-
-    #[cfg(feature = "loom")]
-    fn wake(&self) {
-        unreachable!("loom checks heap memory only");
     }
 }
 
@@ -215,7 +202,7 @@ const MARKS_OFFSET: usize = 128;
 /// Pages of 4 KiB; mappings on systems with larger ones fail with an error.
 const PAGE: usize = 4096;
 
-#[cfg(all(test, not(feature = "loom")))]
+#[cfg(test)]
 mod tests {
     use std::sync::Arc;
     use std::thread;

@@ -1,6 +1,6 @@
-//! The atomics of the algorithm: those of the processor, or loom's when it is being checked.
+//! What loom has other than the processor, for the check of the algorithm (`rust/ring/loom`).
 
-#[cfg(feature = "loom")]
-pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
-#[cfg(not(feature = "loom"))]
 pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+
+/// Of marks: one cache line.
+pub(crate) const WORDS: usize = 8;
