@@ -134,7 +134,7 @@ chaos: $(BUILT) ## drivers and workers killed, stopped and cut off at seeded mom
 		tests/faults/test_hostile.py tests/faults/test_pods.py tests/faults/test_drained_node.py tests/faults/test_mixed_faults.py
 
 tables: $(BUILT) ## all cells of the tables of tests, of which `make test` runs a part
-	TABLES=whole $(BIN)/python -m pytest -q --numprocesses 2 -m table
+	TABLES=whole $(BIN)/python -m pytest -q --numprocesses 2 --dist loadgroup -m "table or once_on_ray"
 
 RESCALE_SEEDS ?= 0-499
 rescales: $(BUILT) ## random jobs that go on with fewer and more tasks: 5 minutes; RESCALE_SEEDS=0-499

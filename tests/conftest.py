@@ -59,19 +59,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if _is_run(item)]
     _group(items)
+    if config.getoption("loadgroup", False):  # what takes longest begins first
+        items.sort(key=_is_in_file)
 
 
 def _is_run(item: pytest.Item) -> bool:
     """Whether a cell of a table is one of those that run, in which each value of an axis is.
 
     Of `@pytest.mark.table(3)` it is one in three: where its places on all axes sum to a multiple.
+    Of `@pytest.mark.once_on_ray` it is the first on Ray, and each on the local runtime.
     """
-    mark = item.get_closest_marker("table")
-    if mark is None or os.environ.get("TABLES") == "whole":
+    table, once = item.get_closest_marker("table"), item.get_closest_marker("once_on_ray")
+    if not (table or once) or os.environ.get("TABLES") == "whole":
         return True
     assert isinstance(item, pytest.Function), f"{item} is no cell of a table"
-    places = [_place(axis, item.callspec.params) for axis in item.iter_markers("parametrize")]
-    return sum(places) % mark.args[0] == 0
+    params = item.callspec.params
+    places = [_place(axis, params) for axis in item.iter_markers("parametrize")]
+    if once and params["runtime"] == "ray" and any(places):
+        return False
+    return not table or sum(places) % table.args[0] == 0
 
 
 def _place(axis: pytest.Mark, params: Mapping[str, object]) -> int:
@@ -101,6 +107,12 @@ def _group(items: list[pytest.Item]) -> None:
         else:
             group = "ray of its own"
         item.add_marker(pytest.mark.xdist_group(group))
+
+
+def _is_in_file(item: pytest.Item) -> bool:
+    """Whether its group is its file, and none of those on Ray."""
+    group = item.get_closest_marker("xdist_group")
+    return group is not None and group.args == (str(item.path),)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -1,6 +1,6 @@
 """Run all tests in several processes, and those few that failed once more, alone.
 
-    python tests/run.py --numprocesses 3 --dist loadgroup
+    python tests/run.py --numprocesses 3 --dist loadgroup --no-loadscope-reorder
 
 On a machine with much to do besides, one of thousands of tests of real processes may fail by a
 wait that was too short. It passes only if it passes alone, and the last line names it, since it is

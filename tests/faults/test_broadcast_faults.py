@@ -61,6 +61,7 @@ def process_of(handle: engine.JobHandle, vertex: str, index: int = 0) -> int:
     return int(open_reply(worker.call("process_id").result(60)))
 
 
+@pytest.mark.once_on_ray
 @pytest.mark.parametrize("victim", [("load", 1), ("load", 0), ("function", 0)])
 def test_a_worker_that_is_killed_in_the_middle(
     runtime: str, victim: tuple[str, int], tmp_path: Path
@@ -90,6 +91,7 @@ def test_cancel_in_the_middle(runtime: str, tmp_path: Path) -> None:
     handle.wait_stopped()
 
 
+@pytest.mark.once_on_ray
 @pytest.mark.parametrize("after", [0.0, 0.4, 1.0])
 def test_cancel_while_it_starts(runtime: str, after: float) -> None:
     handle = engine.submit(

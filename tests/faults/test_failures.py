@@ -60,6 +60,7 @@ def test_a_source_and_a_sink_that_raise(runtime: str) -> None:
         engine.execute(source(Collection([1])).rebalance().sink(Callback(refuse)), runtime=runtime)
 
 
+@pytest.mark.once_on_ray
 @pytest.mark.parametrize("victim", ["random_words", "reduce"])
 def test_a_worker_that_is_killed(runtime: str, victim: str, tmp_path: Path) -> None:
     folder = tmp_path

@@ -153,6 +153,8 @@ def test_what_was_killed_has_lost_and_doubled_nothing(
         (chance.choice(["worker", "driver"]), chance.choice(["any time", "a new file"]))
         for _ in range(chance.randint(1, MOST_KILLS))
     ]
+    if runtime == "ray" and "CHAOS_SEEDS" not in os.environ:
+        del moments[1:]  # each driver starts 30 workers, of a CPU second each
     print(f"seed {seed}: {runtime}, {transport}, {storage}, {moments}")
     with ExitStack() as stack:
         s3 = None

@@ -122,6 +122,7 @@ def test_a_forked_child_of_a_sinks_function_does_not_commit(runtime: str) -> Non
     assert engine.execute(pipeline, runtime=runtime, batch_size=2).output == list(range(10))
 
 
+@pytest.mark.once_on_ray
 @pytest.mark.parametrize("raises", [False, True])
 def test_a_forked_child_of_a_sinks_close_drops_nothing(
     runtime: str, raises: bool, tmp_path: Path

@@ -87,6 +87,7 @@ CASES: dict[str, tuple[Callable[[Path], Pipeline], str]] = {
 }
 
 
+@pytest.mark.once_on_ray
 @pytest.mark.parametrize("case", CASES)
 def test_a_sink_that_cannot_write(case: str, runtime: str, tmp_path: Path) -> None:
     build, message = CASES[case]

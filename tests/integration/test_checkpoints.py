@@ -83,6 +83,7 @@ def workers(runtime: str) -> list[int]:
     return [each.pid for each in server.children()]
 
 
+@pytest.mark.once_on_ray
 @pytest.mark.usefixtures("nothing_left")
 @pytest.mark.parametrize("seed", range(2))
 def test_a_job_goes_on_in_place_of_workers_that_are_killed(

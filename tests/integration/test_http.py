@@ -103,6 +103,7 @@ def told(request: Request) -> Response:
     )
 
 
+@pytest.mark.once_on_ray
 @pytest.mark.parametrize("tasks", [1, 2])
 def test_a_request_and_its_answer(runtime: str, tasks: int) -> None:
     def handle(requests: Stream[Request]) -> Stream[Response]:
