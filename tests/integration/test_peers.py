@@ -39,18 +39,20 @@ def measure(peer: Peer, parallelism: int = 1, rate: float | None = None) -> Meas
 
 
 @pytest.mark.parametrize(
-    "peer",
+    ("peer", "parallelism"),
     [
         pytest.param(
             each,
-            id=f"{each.system}-{each.api}",
+            parallelism,
+            id=f"{each.system}-{each.api}-{parallelism}",
             marks=[pytest.mark.ray] if each.system.startswith("ray_") else [],
         )
         for each in PEERS
         if each not in JVM_PEERS  # test_jvm_peers.py gives them the time that they need
+        # Each on Ray starts a cluster.
+        for parallelism in ([2] if each.system.startswith("ray_") else [1, 2])
     ],
 )
-@pytest.mark.parametrize("parallelism", [1, 2])
 def test_a_peer_counts_right(peer: Peer, parallelism: int) -> None:
     missing = peer.missing()
     if missing is not None:
