@@ -1,7 +1,7 @@
 //! Conditions of requests on what is there already: If-Match and If-None-Match.
 
 use crate::failure::blocking;
-use crate::folder::{Folder, ObjectMetadata, PartialObject};
+use crate::folder::{Draft, Folder, ObjectInfo};
 use s3s::dto::ETagCondition;
 use s3s::{S3Result, s3_error};
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use std::sync::Arc;
 /// The file becomes the object, if what is there allows it.
 pub(crate) async fn publish(
     folder: Arc<Folder>,
-    partial: PartialObject,
+    partial: Draft,
     bucket: String,
     key: String,
     (if_match, if_none_match): (Option<ETagCondition>, Option<ETagCondition>),
-) -> S3Result<ObjectMetadata> {
+) -> S3Result<ObjectInfo> {
     if if_none_match.is_some() {
         return blocking(move || folder.create(partial, &bucket, &key)).await;
     }
@@ -27,7 +27,7 @@ pub(crate) async fn publish(
 
 /// An error if the object is not one that the request may have.
 pub(crate) fn check_conditions(
-    about: &ObjectMetadata,
+    about: &ObjectInfo,
     if_match: Option<&ETagCondition>,
     if_none_match: Option<&ETagCondition>,
 ) -> S3Result<()> {

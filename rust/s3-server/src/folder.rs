@@ -56,7 +56,7 @@ pub(crate) enum FolderError {
 
 /// What is known of an object without its bytes.
 #[derive(Clone, Debug)]
-pub(crate) struct ObjectMetadata {
+pub(crate) struct ObjectInfo {
     pub size: u64,
     pub written: SystemTime,
     /// Tells this content of the key from every other; never an MD5.
@@ -64,7 +64,7 @@ pub(crate) struct ObjectMetadata {
 }
 
 /// A file that is not yet an object; removed unless it becomes one.
-pub(crate) struct PartialObject {
+pub(crate) struct Draft {
     pub file: File,
     path: PathBuf,
     kept: bool,
@@ -165,17 +165,13 @@ impl Folder {
     }
 
     /// An object, open for reading.
-    pub fn open_object(
-        &self,
-        bucket: &str,
-        key: &str,
-    ) -> Result<(File, ObjectMetadata), FolderError> {
+    pub fn open_object(&self, bucket: &str, key: &str) -> Result<(File, ObjectInfo), FolderError> {
         check_key(key)?;
         let bucket = self.open_bucket(bucket)?;
         // Without blocking: a named pipe would wait for its writer.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = File::from(beneath(&bucket, key, flags)?);
-        let about = ObjectMetadata::of(&file)?.ok_or(FolderError::NoSuchKey)?;
+        let about = ObjectInfo::of(&file)?.ok_or(FolderError::NoSuchKey)?;
         Ok((file, about))
     }
 
@@ -209,7 +205,7 @@ impl Folder {
     }
 
     /// A new file aside.
-    pub fn partial(&self) -> io::Result<PartialObject> {
+    pub fn partial(&self) -> io::Result<Draft> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let path = self.aside.join(format!("{number}.partial"));
         let file = File::options()
@@ -218,7 +214,7 @@ impl Folder {
             .create(true)
             .truncate(true)
             .open(&path)?;
-        Ok(PartialObject {
+        Ok(Draft {
             file,
             path,
             kept: false,
@@ -228,33 +224,33 @@ impl Folder {
     /// The file becomes the object, instead of the one that the key named before.
     pub fn publish(
         &self,
-        partial: PartialObject,
+        partial: Draft,
         bucket: &str,
         key: &str,
-    ) -> Result<ObjectMetadata, FolderError> {
+    ) -> Result<ObjectInfo, FolderError> {
         self.rename(partial, bucket, key, RenameFlags::empty())
     }
 
     /// The file becomes the object of a key that names none; of several at once, one does.
     pub fn create(
         &self,
-        partial: PartialObject,
+        partial: Draft,
         bucket: &str,
         key: &str,
-    ) -> Result<ObjectMetadata, FolderError> {
+    ) -> Result<ObjectInfo, FolderError> {
         self.rename(partial, bucket, key, RenameFlags::NOREPLACE)
     }
 
     fn rename(
         &self,
-        mut partial: PartialObject,
+        mut partial: Draft,
         bucket: &str,
         key: &str,
         flags: RenameFlags,
-    ) -> Result<ObjectMetadata, FolderError> {
+    ) -> Result<ObjectInfo, FolderError> {
         check_key(key)?;
         self.stamp(&partial.file)?;
-        let about = ObjectMetadata::of(&partial.file)?.ok_or(FolderError::KeyOutside)?;
+        let about = ObjectInfo::of(&partial.file)?.ok_or(FolderError::KeyOutside)?;
         let folder = self.open_bucket(bucket)?;
         let (parent, name) = key.rsplit_once('/').unwrap_or((".", key));
         // A deletion beside this may take the new folders away again, as long as they are empty.
@@ -286,13 +282,9 @@ impl Folder {
     }
 
     /// The file becomes a part of an upload at this path.
-    pub fn publish_part(
-        &self,
-        mut partial: PartialObject,
-        path: &Path,
-    ) -> Result<ObjectMetadata, FolderError> {
+    pub fn publish_part(&self, mut partial: Draft, path: &Path) -> Result<ObjectInfo, FolderError> {
         self.stamp(&partial.file)?;
-        let about = ObjectMetadata::of(&partial.file)?.ok_or(FolderError::KeyOutside)?;
+        let about = ObjectInfo::of(&partial.file)?.ok_or(FolderError::KeyOutside)?;
         std::fs::rename(&partial.path, path)?;
         partial.kept = true;
         Ok(about)
@@ -333,7 +325,7 @@ impl Folder {
     }
 }
 
-impl ObjectMetadata {
+impl ObjectInfo {
     /// None for anything but a regular file.
     pub fn of(file: &File) -> io::Result<Option<Self>> {
         let about = rustix::fs::fstat(file)?;
@@ -372,7 +364,7 @@ impl ObjectMetadata {
     }
 }
 
-impl Drop for PartialObject {
+impl Drop for Draft {
     fn drop(&mut self) {
         if !self.kept {
             let _ = std::fs::remove_file(&self.path);

@@ -1,6 +1,6 @@
 //! Keys of a bucket, in their order, page by page.
 
-use crate::folder::{Folder, FolderError, ObjectMetadata};
+use crate::folder::{Folder, FolderError, ObjectInfo};
 use std::io;
 use std::path::Path;
 
@@ -17,7 +17,7 @@ pub(crate) struct Query {
 /// One page of a listing.
 #[derive(Default)]
 pub(crate) struct Page {
-    pub objects: Vec<(String, ObjectMetadata)>,
+    pub objects: Vec<(String, ObjectInfo)>,
     pub prefixes: Vec<String>,
     /// What the next page has to come after; None at the end.
     pub next: Option<String>,
@@ -34,7 +34,7 @@ impl Folder {
     }
 }
 
-fn page(found: Vec<(String, ObjectMetadata)>, query: &Query) -> Page {
+fn page(found: Vec<(String, ObjectInfo)>, query: &Query) -> Page {
     let mut page = Page::default();
     let mut last = String::new();
     for (key, about) in found {
@@ -66,7 +66,7 @@ fn walk(
     folder: &Path,
     name: &str,
     prefix: &str,
-    found: &mut Vec<(String, ObjectMetadata)>,
+    found: &mut Vec<(String, ObjectInfo)>,
 ) -> io::Result<()> {
     let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -95,7 +95,7 @@ fn walk(
             }
         } else if kind.is_file() && key.starts_with(prefix) {
             match entry.metadata() {
-                Ok(about) => found.push((key, ObjectMetadata::of_metadata(&about))),
+                Ok(about) => found.push((key, ObjectInfo::of_metadata(&about))),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error),
             }
@@ -108,15 +108,15 @@ fn walk(
 mod tests {
     use super::*;
 
-    fn about() -> ObjectMetadata {
-        ObjectMetadata {
+    fn about() -> ObjectInfo {
+        ObjectInfo {
             size: 1,
             written: std::time::UNIX_EPOCH,
             tag: String::new(),
         }
     }
 
-    fn found(keys: &[&str]) -> Vec<(String, ObjectMetadata)> {
+    fn found(keys: &[&str]) -> Vec<(String, ObjectInfo)> {
         keys.iter()
             .map(|key| ((*key).to_owned(), about()))
             .collect()

@@ -4,7 +4,7 @@ use crate::body::{FileBlocks, receive};
 use crate::conditions::{check_conditions, publish};
 use crate::expected::{ExpectedBody, expected};
 use crate::failure::{FailedRequest, blocking};
-use crate::folder::{Folder, ObjectMetadata, PartialObject};
+use crate::folder::{Draft, Folder, ObjectInfo};
 use crate::listing::{Page, Query};
 use crate::server::{Counters, Region};
 use crate::uploads::UploadError;
@@ -109,7 +109,7 @@ impl S3 for Storage {
         let most = query.most;
         let page: Page = blocking(move || folder.list(&bucket, &query)).await?;
         let count = page.objects.len() + page.prefixes.len();
-        let object = |(key, about): (String, ObjectMetadata)| Object {
+        let object = |(key, about): (String, ObjectInfo)| Object {
             key: Some(key),
             size: Some(about.size as i64),
             e_tag: Some(ETag::Strong(about.tag)),
@@ -325,7 +325,7 @@ impl S3 for Storage {
         let (folder, bucket, key) = (self.folder.clone(), input.bucket.clone(), input.key.clone());
         let id = input.upload_id.clone();
         let parts = upload(move || folder.parts(&bucket, &key, &id)).await?;
-        let part = |(number, about): (i32, ObjectMetadata)| Part {
+        let part = |(number, about): (i32, ObjectInfo)| Part {
             part_number: Some(number),
             size: Some(about.size as i64),
             e_tag: Some(ETag::Strong(about.tag)),
@@ -394,7 +394,7 @@ impl Storage {
         &self,
         body: Option<StreamingBlob>,
         expected: ExpectedBody,
-    ) -> S3Result<PartialObject> {
+    ) -> S3Result<Draft> {
         let folder = self.folder.clone();
         let partial = blocking(move || folder.partial().map_err(crate::folder::no_room)).await?;
         let Some(body) = body else {

@@ -1,6 +1,6 @@
 //! Multipart uploads: a folder each, with a file per part, until they become one object.
 
-use crate::folder::{Folder, FolderError, ObjectMetadata, PartialObject, check_key, no_room};
+use crate::folder::{Draft, Folder, FolderError, ObjectInfo, check_key, no_room};
 use crate::identity::random_text;
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
@@ -45,8 +45,8 @@ impl Folder {
         key: &str,
         id: &str,
         number: i32,
-        partial: PartialObject,
-    ) -> Result<ObjectMetadata, UploadError> {
+        partial: Draft,
+    ) -> Result<ObjectInfo, UploadError> {
         let folder = self.upload(bucket, key, id)?;
         // Removed or completed while the part came in: then its folder is gone.
         Ok(self.publish_part(partial, &folder.join(part_name(number)))?)
@@ -58,7 +58,7 @@ impl Folder {
         bucket: &str,
         key: &str,
         id: &str,
-    ) -> Result<Vec<(i32, ObjectMetadata)>, UploadError> {
+    ) -> Result<Vec<(i32, ObjectInfo)>, UploadError> {
         let mut found = Vec::new();
         for entry in std::fs::read_dir(self.upload(bucket, key, id)?)? {
             let entry = entry?;
@@ -67,10 +67,10 @@ impl Folder {
                 .to_str()
                 .and_then(|name| name.parse().ok());
             if let Some(number) = number {
-                found.push((number, ObjectMetadata::of_metadata(&entry.metadata()?)));
+                found.push((number, ObjectInfo::of_metadata(&entry.metadata()?)));
             }
         }
-        found.sort_unstable_by_key(|part: &(i32, ObjectMetadata)| part.0);
+        found.sort_unstable_by_key(|part: &(i32, ObjectInfo)| part.0);
         Ok(found)
     }
 
@@ -81,7 +81,7 @@ impl Folder {
         key: &str,
         id: &str,
         parts: &[(i32, Option<String>)],
-    ) -> Result<ObjectMetadata, UploadError> {
+    ) -> Result<ObjectInfo, UploadError> {
         let folder = self.upload(bucket, key, id)?;
         if parts.is_empty() {
             return Err(UploadError::InvalidPart);
@@ -98,7 +98,7 @@ impl Folder {
                 }
                 Err(error) => return Err(error.into()),
             };
-            let about = ObjectMetadata::of(&file)?.ok_or(UploadError::InvalidPart)?;
+            let about = ObjectInfo::of(&file)?.ok_or(UploadError::InvalidPart)?;
             if tag.as_ref().is_some_and(|tag| *tag != about.tag) {
                 return Err(UploadError::InvalidPart);
             }
@@ -147,7 +147,7 @@ impl Folder {
         }
     }
 
-    fn join(&self, parts: &[File], bucket: &str, key: &str) -> Result<ObjectMetadata, UploadError> {
+    fn join(&self, parts: &[File], bucket: &str, key: &str) -> Result<ObjectInfo, UploadError> {
         let joined = self.partial()?;
         for part in parts {
             // Within the kernel, without a copy where the file system can share blocks.
