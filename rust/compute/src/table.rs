@@ -3,6 +3,7 @@
 //! A number stays valid until a key is removed, and can index the caller's own arrays.
 //! Ours, as a look-up among 100 keys of 32 bytes takes 5.9 ns, with `hashbrown` 8.6 and `indexmap` 7.6, of 8 bytes 4.5,
 //! 8.7 and 7.9 (same hash and equality, CPU time, 2026-11-26); among 100,000, `hashbrown` was faster: 88 ns, not 149.
+//! `GroupValues` of `datafusion-physical-plan` 55.2 numbers columns alone, cannot remove a single key, and brings 53 crates.
 
 use crate::short::{Bytes, LONGEST, equal, hash};
 use std::hint::black_box;

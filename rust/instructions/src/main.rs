@@ -4,6 +4,9 @@
 //! ROUNDS` runs one. The work is the same in every run: fixed data, no clock, one thread. The
 //! difference between n and 2 n rounds is what n rounds cost, without start-up and without what
 //! only the first round does.
+//!
+//! Ours, as `gungraun` 0.20 (once `iai-callgrind`) would bring 13 crates, and a runner of the same version with
+//! some 200 more to build (`cargo tree`, 2026-11-26), for the hundred lines that start valgrind and read its count.
 
 mod channel;
 mod columns;

