@@ -46,16 +46,6 @@ pub(crate) fn checked(array: ArrayRef, data_type: &DataType) -> Result<ArrayRef,
     })
 }
 
-/// The array, of bytes where it is of texts: as those that were read in place.
-pub(crate) fn unchecked(array: &ArrayRef) -> ArrayRef {
-    match array.data_type() {
-        DataType::Utf8 => Arc::new(BinaryArray::from(array.as_string::<i32>().clone())),
-        DataType::LargeUtf8 => Arc::new(LargeBinaryArray::from(array.as_string::<i64>().clone())),
-        DataType::Utf8View => Arc::new(array.as_string_view().clone().to_binary_view()),
-        _ => Arc::clone(array),
-    }
-}
-
 /// Bools, integers, or what time types are inside. A value outside the type's range is an error.
 pub(crate) fn integers(
     data_type: &DataType,

@@ -18,20 +18,15 @@ use Accumulated::{Bytes, Float, Integer, Text};
 /// a type that no record has is a column with it alone, as bytes.
 pub(crate) fn encoded(column: &ArrayRef) -> Result<Vec<Vec<u8>>, AggregateError> {
     let mut cells = Vec::with_capacity(column.len());
-    each_cell(column, |cell| cells.push(cell.unwrap_or(&NIL).to_vec()))?;
-    Ok(cells)
-}
-
-/// Calls `visit` with each value, encoded so; `None` for null.
-pub(crate) fn each_cell(
-    column: &ArrayRef,
-    mut visit: impl FnMut(Option<&[u8]>),
-) -> Result<(), AggregateError> {
     let mut cell = Vec::new();
     let mut put = |is_there: bool, write: &dyn Fn(&mut Vec<u8>)| {
         cell.clear();
-        write(&mut cell);
-        visit(is_there.then_some(&cell[..]));
+        if is_there {
+            write(&mut cell);
+        } else {
+            encode::nil(&mut cell);
+        }
+        cells.push(cell.clone()); // of its size
     };
     match kind(column.data_type()) {
         Some(KeyKind::Null) => (0..column.len()).for_each(|_| put(false, &|_| ())),
@@ -65,7 +60,7 @@ pub(crate) fn each_cell(
             }
         }
     }
-    Ok(())
+    Ok(cells)
 }
 
 /// A column of this type, of the values that [`encoded`] gave.
@@ -171,9 +166,11 @@ pub(crate) fn unframed(body: Vec<u8>, rows: usize) -> Result<Columns, DecodeErro
 pub(crate) fn kind(data_type: &DataType) -> Option<KeyKind> {
     match data_type {
         DataType::Dictionary(..) | DataType::RunEndEncoded(..) => None,
+        DataType::UInt64 => Some(KeyKind::Unsigned),
         kind if build::physical(kind).is_some() => Some(KeyKind::Integer),
         kind => KeyKind::of(kind).filter(|kind| *kind != KeyKind::Form),
     }
 }
 
-const NIL: [u8; 1] = [0xc0];
+/// An encoded null.
+pub(crate) const NIL: [u8; 1] = [0xc0];

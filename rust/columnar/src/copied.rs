@@ -8,6 +8,7 @@ use oka_compute::kept::Kept;
 
 use crate::AggregateError;
 use crate::cells::{cell, encoded, joined};
+use crate::distinct::CopiedDistinct;
 
 /// What an aggregate, or one of windows, keeps at one time. Who takes it keeps rows waiting: it is flat
 /// arrays, of which [`Self::encode`] makes keys and values in whichever thread.
@@ -80,7 +81,8 @@ pub(crate) enum CopiedValues {
     /// Counts and sums.
     IntegerMeans(Vec<(u64, i128)>),
     FloatMeans(Vec<(u64, f64)>),
-    Gathered(Vec<Option<Accumulated>>),
+    Numbers(Vec<Option<Accumulated>>),
+    Distinct(CopiedDistinct),
 }
 
 impl CopiedValues {
@@ -99,7 +101,8 @@ impl CopiedValues {
                 .iter()
                 .map(|&(count, sum)| cell(Some(&Accumulated::FloatMean { count, sum })))
                 .collect(),
-            Self::Gathered(values) => values.iter().map(|value| cell(value.as_ref())).collect(),
+            Self::Numbers(values) => values.iter().map(|value| cell(value.as_ref())).collect(),
+            Self::Distinct(values) => values.encode(),
         })
     }
 }

@@ -1,12 +1,32 @@
-//! A dictionary of keys that many results share.
+//! What is known of a column's dictionary, and a dictionary of keys that many results share.
 
 use std::sync::Arc;
 
 use arrow_array::types::Int32Type;
-use arrow_array::{ArrayRef, DictionaryArray, PrimitiveArray};
+use arrow_array::{Array, ArrayRef, DictionaryArray, PrimitiveArray};
+use arrow_data::ArrayData;
 use arrow_schema::ArrowError;
 
 use crate::key::{KeyNumbers, NULL, Wanted};
+
+/// What was found for the values of a dictionary: good for as long as columns share it.
+#[derive(Debug, Default)]
+pub(crate) struct Dictionary<T> {
+    /// Kept, so that its memory stays and tells it from any other.
+    values: Option<ArrayData>,
+    found: Vec<T>,
+}
+
+impl<T> Dictionary<T> {
+    pub(crate) fn of(&mut self, values: &ArrayRef, find: impl FnOnce(&ArrayRef) -> Vec<T>) -> &[T] {
+        let data = values.to_data();
+        if !matches!(&self.values, Some(known) if known.ptr_eq(&data)) {
+            self.found = find(values);
+            self.values = Some(data);
+        }
+        &self.found
+    }
+}
 
 /// A dictionary of all keys so far, for many results.
 ///
@@ -28,7 +48,7 @@ impl SharedDictionary {
         numbers: &KeyNumbers,
         keys: impl Fn(Wanted<'_>) -> Result<ArrayRef, ArrowError>,
     ) -> Result<ArrayRef, ArrowError> {
-        let known = self.keys.as_ref().map_or(0, |keys| keys.len());
+        let known = self.keys.as_ref().map_or(0, Array::len);
         let all = numbers.len() - 1;
         let is_stale = known < all
             && (self.copied > 0 || touched.iter().any(|number| *number as usize > known));

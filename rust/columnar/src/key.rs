@@ -7,7 +7,6 @@ use arrow_array::types::{ArrowPrimitiveType, Float16Type, Float32Type, Float64Ty
 use arrow_array::{
     Array, ArrayRef, NullArray, PrimitiveArray, RecordBatch, downcast_integer_array,
 };
-use arrow_data::ArrayData;
 use arrow_schema::{ArrowError, DataType, Field, Schema};
 use oka_compute::table::KeyTable;
 use oka_protocol::partition::{
@@ -17,6 +16,7 @@ use thiserror::Error;
 
 use crate::ahead::prefetch;
 use crate::build;
+use crate::dictionary::Dictionary;
 use crate::form::{each_form, has_form, restored};
 use crate::partition::PartitionError;
 use crate::plain::{plain, plain_type};
@@ -172,6 +172,14 @@ pub(crate) struct KeyNumbers {
 }
 
 impl KeyNumbers {
+    /// For a few keys, where there are many of these.
+    pub(crate) fn few() -> Self {
+        Self {
+            table: KeyTable::with_room(0),
+            ..Self::default()
+        }
+    }
+
     /// Numbers there are: one more than the highest.
     pub(crate) fn len(&self) -> usize {
         self.table.len() + 1
@@ -180,6 +188,11 @@ impl KeyNumbers {
     /// The canonical bytes of a key that is not null.
     pub(crate) fn bytes(&self, number: u32) -> &[u8] {
         self.table.key(number as usize - 1)
+    }
+
+    /// The number of a key by its canonical bytes.
+    pub(crate) fn number(&mut self, key: &[u8]) -> u32 {
+        self.table.number_by_call(key) as u32 + 1
     }
 
     /// Bytes of all keys together.
@@ -250,25 +263,6 @@ pub(crate) fn keys(
 }
 
 pub(crate) type Wanted<'a> = &'a mut dyn Iterator<Item = u32>;
-
-/// What was found for the values of a dictionary: good for as long as columns share it.
-#[derive(Debug, Default)]
-struct Dictionary<T> {
-    /// Kept, so that its memory stays and tells it from any other.
-    values: Option<ArrayData>,
-    found: Vec<T>,
-}
-
-impl<T> Dictionary<T> {
-    fn of(&mut self, values: &ArrayRef, find: impl FnOnce(&ArrayRef) -> Vec<T>) -> &[T] {
-        let data = values.to_data();
-        if !matches!(&self.values, Some(known) if known.ptr_eq(&data)) {
-            self.found = find(values);
-            self.values = Some(data);
-        }
-        &self.found
-    }
-}
 
 /// Calls `visit` with each code of a dictionary's column, `None` for null.
 fn each_code(codes: &dyn Array, mut visit: impl FnMut(Option<usize>)) {

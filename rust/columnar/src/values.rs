@@ -11,8 +11,9 @@ use oka_compute::{Accumulated, Aggregation, Problem, integer_mean, integral};
 
 use crate::cells::{decoded, each};
 use crate::copied::CopiedValues;
-use crate::gathered::Gathered;
+use crate::distinct::Distinct;
 use crate::key::{each_bytes, each_float, each_integer};
+use crate::numbers::Numbers;
 use crate::picked::Picked;
 use crate::plain::plain_type;
 use crate::{AggregateError, build};
@@ -29,7 +30,9 @@ pub(crate) enum Values {
     FloatMeans(Vec<(u64, f64)>),
     /// First or last ones.
     Picked(Picked),
-    Gathered(Gathered),
+    /// All, of which quantiles are asked for.
+    Numbers(Numbers),
+    Distinct(Box<Distinct>),
 }
 
 impl Values {
@@ -59,9 +62,13 @@ impl Values {
                 let last = aggregation == Aggregation::Last;
                 return Some((Self::Picked(Picked::new(column, last)), column.clone()));
             }
-            _ => {
-                let (gathered, data_type) = Gathered::of(aggregation, column, parameters)?;
-                return Some((Self::Gathered(gathered), data_type));
+            Aggregation::Quantile | Aggregation::Quantiles => {
+                let (numbers, data_type) = Numbers::of(aggregation, column, parameters)?;
+                return Some((Self::Numbers(numbers), data_type));
+            }
+            Aggregation::CountDistinct | Aggregation::Top => {
+                let (distinct, data_type) = Distinct::of(aggregation, column, parameters)?;
+                return Some((Self::Distinct(Box::new(distinct)), data_type));
             }
         };
         let kept = |data_type| if ordered { column.clone() } else { data_type };
@@ -101,7 +108,8 @@ impl Values {
             // To -0.0 every number is added unchanged.
             Self::FloatMeans(values) => values.resize(keys, (0, -0.0)),
             Self::Picked(values) => values.resize(keys),
-            Self::Gathered(values) => values.resize(keys),
+            Self::Numbers(values) => values.resize(keys),
+            Self::Distinct(values) => values.resize(keys),
         }
     }
 
@@ -128,7 +136,8 @@ impl Values {
         let mut slot = || slots.next().unwrap_or_default();
         match self {
             Self::Picked(values) => values.update(numbers, column)?,
-            Self::Gathered(values) => values.update(numbers, column)?,
+            Self::Numbers(values) => values.update(numbers, column)?,
+            Self::Distinct(values) => values.update(numbers, column)?,
             Self::Count(values) => slots.for_each(|slot| values[slot] += 1),
             Self::Integers(values) => {
                 let mut overflow = false;
@@ -238,10 +247,9 @@ impl Values {
                     });
                 }
             }
-            (Self::Gathered(values), Self::Gathered(others)) => {
-                for (slot, from) in slots().zip(from()) {
-                    values.merge(slot, others, from)?;
-                }
+            (Self::Numbers(values), Self::Numbers(others)) => values.merge(numbers, others, theirs),
+            (Self::Distinct(values), Self::Distinct(others)) => {
+                values.merge(numbers, others, theirs);
             }
             // As if the values of others were a column.
             (values, others) => {
@@ -277,9 +285,8 @@ impl Values {
             Self::FloatMeans(values) => {
                 CopiedValues::FloatMeans(slots.map(|slot| values[slot]).collect())
             }
-            Self::Gathered(values) => {
-                CopiedValues::Gathered(slots.map(|slot| values.get(slot).cloned()).collect())
-            }
+            Self::Numbers(values) => CopiedValues::Numbers(values.copy(numbers)),
+            Self::Distinct(values) => CopiedValues::Distinct(values.copy(numbers)?),
             _ => CopiedValues::Column(self.take(numbers, data_type)?),
         })
     }
@@ -322,11 +329,8 @@ impl Values {
                     values[slot] = (count, sum);
                 }
             }
-            Self::Gathered(values) => {
-                for (slot, cell) in slots.zip(cells) {
-                    values.import(slot, cell)?;
-                }
-            }
+            Self::Numbers(values) => values.import(numbers, cells)?,
+            Self::Distinct(values) => values.import(numbers, cells)?,
             _ => self.update(Aggregation::First, numbers, &decoded(data_type, cells)?)?,
         }
         Ok(())
@@ -341,7 +345,8 @@ impl Values {
         let slots = numbers.iter().map(|number| *number as usize);
         Ok(match self {
             Self::Picked(values) => values.take(numbers)?,
-            Self::Gathered(values) => values.take(slots, data_type)?,
+            Self::Numbers(values) => values.take(numbers, data_type)?,
+            Self::Distinct(values) => values.take(numbers, data_type)?,
             Self::Count(values) => {
                 Arc::new(Int64Array::from_iter_values(slots.map(|slot| values[slot])))
             }
