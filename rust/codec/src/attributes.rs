@@ -1,6 +1,6 @@
 //! The attributes of objects, read and set without a call of anything of their class.
 
-use crate::inline_values;
+use crate::inline_values::InlineValues;
 use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -12,7 +12,7 @@ pub(crate) enum Attributes {
     /// By these names, in the dict of each object, which may not have been made yet.
     Dict {
         names: Box<[Py<PyString>]>,
-        may_be_inline: bool,
+        inline: Option<InlineValues>,
     },
     /// So many bytes behind the object's beginning.
     Slots(Box<[usize]>),
@@ -26,7 +26,7 @@ impl Attributes {
             let names = names.iter().map(|name| PyString::intern(py, name).unbind());
             return Ok(Self::Dict {
                 names: names.collect(),
-                may_be_inline: inline_values::are_in(class),
+                inline: InlineValues::in_objects_of(class),
             });
         }
         let offsets = names.iter().map(|name| offset(&class.getattr(name)?));
@@ -53,11 +53,10 @@ impl Attributes {
     ) -> Result<bool, E> {
         match self {
             // SAFETY: objects of the class have a dict, or values in place of it.
-            Self::Dict {
-                names,
-                may_be_inline,
-            } => unsafe {
-                if *may_be_inline && let Some(values) = inline_values::of(object, names) {
+            Self::Dict { names, inline } => unsafe {
+                if let Some(inline) = inline
+                    && let Some(values) = inline.of(object, names)
+                {
                     for index in 0..names.len() {
                         let Some(found) = values.get(object, index) else {
                             return Ok(false); // `take` ran code that removed it
@@ -100,7 +99,12 @@ impl Attributes {
         // SAFETY: as above; the slot of a new object is empty.
         unsafe {
             match self {
-                Self::Dict { names, .. } => {
+                Self::Dict { names, inline } => {
+                    if let Some(inline) = inline
+                        && inline.set(object, names, index, value)
+                    {
+                        return true;
+                    }
                     let name = names[index].as_ptr();
                     let failed = ffi::PyObject_GenericSetAttr(object.as_ptr(), name, value);
                     ffi::Py_DECREF(value);

@@ -274,14 +274,20 @@ def test_attributes_that_are_no_fields_travel_too() -> None:
     assert vars(arrived) == {"user": "a", "tags": [], "note": "b"}
 
 
-@pytest.mark.skipif(
-    sys.version_info[:2] != (3, 11), reason="what is behind an object differs by Python's version"
-)
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="there each object has a dict")
 def test_sending_makes_no_dict_for_an_object() -> None:
+    def dicts() -> int:
+        found = [each for each in gc.get_objects() if type(each) is dict]
+        return sum(each.get("tags") is order.tags for each in found)
+
     order = Order("a")
-    roundtrip(order)
-    assert not any(isinstance(part, dict) for part in gc.get_referents(order))
-    assert vars(order) in gc.get_referents(order)  # as it would be seen
+    (arrived,) = roundtrip(order)
+    assert dicts() == 0
+    roundtrip(arrived)
+    order = arrived
+    assert dicts() == 0
+    assert vars(order)["tags"] == []
+    assert dicts() == 1  # as it would be seen
 
 
 class Meddling:

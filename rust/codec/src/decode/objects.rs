@@ -73,6 +73,12 @@ impl<'py> Decoder<'py> {
     }
 
     /// The object with the next values as its attributes. Nothing of its class is called.
+    ///
+    /// In lists of 1,000, a dataclass of three fields takes 1.9 times as long as its tuple to encode
+    /// and decode on CPython 3.11 (173 and 91 ns of CPU time) and 1.5 times on 3.13 (160 and 105 ns). Of
+    /// the difference on 3.11, 30 ns are the garbage collector's, which walks each object: a tuple of
+    /// texts and numbers can be part of no cycle, an object can once somebody sets an attribute. The
+    /// rest is mostly the array that holds its values, apart from the object before 3.13.
     #[inline]
     fn with_fields(
         &mut self,
