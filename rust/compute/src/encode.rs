@@ -159,9 +159,10 @@ fn negative(out: &mut Vec<u8>, number: i64) {
 
 #[inline]
 fn marked<const N: usize>(out: &mut Vec<u8>, marker: u8, number: [u8; N]) {
-    out.reserve(N + 1);
-    out.push(marker);
-    out.extend_from_slice(&number);
+    // All at once: there is one look at the capacity.
+    let mut bytes = [marker; 9];
+    bytes[1..=N].copy_from_slice(&number);
+    out.extend_from_slice(&bytes[..=N]);
 }
 
 #[cfg(test)]
