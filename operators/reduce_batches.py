@@ -80,11 +80,11 @@ class _Updates(BatchFunction):
 
     def __init__(self, operator: ReduceBatches, context: TaskContext) -> None:
         from operators.columns.keyed_rows import KeyedRows
-        from operators.columns.numbers import KeyNumbers
+        from operators.columns.numbers import ColumnKeyNumbers
 
         self._operator = operator
         self._context = context
-        self._numbers = KeyNumbers()
+        self._numbers = ColumnKeyNumbers()
         self._kept = KeyedRows()
 
     def process(self, batch: Any) -> Any:
@@ -97,7 +97,8 @@ class _Updates(BatchFunction):
         before = self._kept.take(np.unique(keys))
         found = self._operator.reduced(joined([*(rows.batch for rows in before), batch]))
         self._keep(found)
-        self._numbers.forget_others(len(self._kept), self._kept.keys)
+        numbers = (number for rows in self._kept.keys for number in rows.tolist())
+        self._numbers.forget_others(len(self._kept), lambda: numbers)
         return found
 
     def snapshot(self) -> KeyedState:
@@ -184,10 +185,10 @@ def _pairs(batches: list[pa.RecordBatch], operator: ReduceBatches) -> Iterator[t
     """Each key with its rows, encoded."""
     import numpy as np
 
-    from operators.columns.numbers import KeyNumbers
+    from operators.columns.numbers import ColumnKeyNumbers
     from operators.columns.rows import encoded_runs
 
-    batch, numbers = joined(batches), KeyNumbers()
+    batch, numbers = joined(batches), ColumnKeyNumbers()
     keys = numbers.of(operator.key_columns(batch))
     order = np.argsort(keys, kind="stable")
     for number, _, _, rows in encoded_runs(batch, order, keys[order]):

@@ -1,6 +1,7 @@
 """Holds the direction of the crates, and that rust/checked.toml knows all of them.
 
-native -> codec, blob, http, s3, transport, columnar -> compute -> protocol, window, ring -> ipc.
+native -> codec, blob, http, s3, join, transport, columnar -> compute -> protocol, window, ring
+-> ipc.
 """
 
 import json
@@ -12,6 +13,7 @@ from pathlib import Path
 ALLOWED = {
     "oka-protocol": set(),
     "oka-window": set(),
+    "oka-join": {"oka-window"},
     "oka-compute": {"oka-protocol", "oka-window"},
     "oka-ipc": set(),
     "oka-ring": {"oka-ipc"},
@@ -42,6 +44,7 @@ ALLOWED = {
         "oka-blob",
         "oka-http",
         "oka-ipc",
+        "oka-join",
         "oka-s3",
         "oka-window",
     },

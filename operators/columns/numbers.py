@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -14,8 +14,8 @@ from engine.column_values import values_of
 from engine.columns import column_of
 from engine.network import plain_keys as to_plain
 from engine.network import take_rows
-from engine.record import dict_key
-from operators.keys import Item, unhashable
+from operators.key_numbers import FIRST_OTHER, KeyNumbers
+from operators.keys import Item
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,18 +26,8 @@ Key: TypeAlias = Item | tuple[Item, ...]
 """The name or the index of a column, or several that make a tuple."""
 
 
-class KeyNumbers:
-    """A number for each key of one task, so that rows with equal keys have equal numbers.
-
-    Keys are equal as in Python: None is equal to None. All NaN are one key. Integers are their own
-    numbers, so that a column of integers needs no look-up.
-    """
-
-    def __init__(self) -> None:
-        self._numbers: dict[Any, int] = {}
-        self.of_numbers: dict[int, Any] = {}
-        """Keys that are not their own numbers. It only grows; removing keys replaces it."""
-        self._next = _FIRST_OTHER
+class ColumnKeyNumbers(KeyNumbers):
+    """The same of columns. Integers are their own numbers, so a column of them needs no look-up."""
 
     def of(self, columns: Sequence[pa.Array]) -> Numbers:
         """The numbers of rows with these columns as their key; several columns make a tuple."""
@@ -47,27 +37,10 @@ class KeyNumbers:
         found: Numbers = np.fromiter(map(self._number, keys), np.int64, len(keys))[rows]
         return found
 
-    def forget_others(self, rows: int, used_by: Iterable[Numbers]) -> None:
-        """Forget keys without rows, if these are too many for this number of rows."""
-        if len(self._numbers) > 2 * rows + (_FEW if rows else 0):
-            used = set(np.concatenate([_NO_NUMBERS, *used_by]).tolist())
-            self.of_numbers = {at: key for at, key in self.of_numbers.items() if at in used}
-            self._numbers = {key: at for at, key in self.of_numbers.items()}
-
     def _number(self, key: Any) -> int:
         if isinstance(key, int | float) and _is_its_number(key):
             return int(key)
-        try:
-            number = self._numbers.get(key)
-            if number is None:
-                key = dict_key(key)
-                number = self._numbers.setdefault(key, self._next)
-                if number == self._next:
-                    self.of_numbers[number] = key
-                    self._next += 1
-        except TypeError:
-            raise unhashable(key) from None
-        return number
+        return self._numbers.get(key) or self.of_key(key)
 
 
 def key_columns(key: Key, batch: pa.RecordBatch) -> list[pa.Array]:
@@ -131,7 +104,7 @@ def _combined(parts: list[tuple[pa.Array, Numbers]]) -> Numbers:
 
 
 def _is_its_number(key: float) -> bool:
-    return math.isfinite(key) and abs(key) < _FIRST_OTHER and key == int(key)
+    return math.isfinite(key) and abs(key) < FIRST_OTHER and key == int(key)
 
 
 def _integers(column: pa.Array) -> Numbers | None:
@@ -139,7 +112,7 @@ def _integers(column: pa.Array) -> Numbers | None:
     if not pa.types.is_integer(column.type) or column.null_count:
         return None
     numbers = column.to_numpy()
-    if len(numbers) and (numbers.max() >= _FIRST_OTHER or numbers.min() <= -_FIRST_OTHER):
+    if len(numbers) and (numbers.max() >= FIRST_OTHER or numbers.min() <= -FIRST_OTHER):
         return None
     whole: Numbers = numbers.astype(np.int64)
     return whole
@@ -219,8 +192,3 @@ _KINDS: dict[str, tuple[Callable[[pa.DataType], Any], ...]] = {
     "durations": (pa.types.is_duration,),
     "decimals": (pa.types.is_decimal,),
 }
-_FIRST_OTHER = 1 << 62
-"""The first number of keys that are no integers."""
-_FEW = 1024
-"""Fewer keys without rows than this are not worth a search."""
-_NO_NUMBERS = np.empty(0, np.int64)

@@ -1,8 +1,8 @@
-"""The common part of joins of columns: how rows are read, kept and paired."""
+"""The state of a join of columns: Rust finds the partners and keeps the rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -12,35 +12,38 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.columns import joined, with_wide_codes, without_rows
+from engine.network import Join as Matcher
+from engine.network import KeptRows
 from engine.state import KeyedState
 from operators.columns.numbers import (
-    KeyNumbers,
+    ColumnKeyNumbers,
     Numbers,
     key_columns,
     kinds_of_keys,
     plain_keys,
 )
-from operators.columns.rows import chosen, decoded_parts, encoded_runs, taken
+from operators.columns.rows import decoded_parts, encoded_runs, taken
 from operators.event_time import FARTHEST_US, MICROSECONDS, Unit
-from operators.joins.chunks import Chunk, Chunks, merged
 from operators.joins.function import NEVER
 from operators.joins.joining import JoinInput
+from operators.joins.records import in_64_bits, steps
 
 if TYPE_CHECKING:
     from operators.joins.function import Join
 
 
 class JoinColumns:
-    """The rows that one task keeps of both sides; what differs between joins is below."""
+    """The rows of one task that can still get partners; see `JoinState`."""
 
-    def __init__(self, operator: Join) -> None:
+    def __init__(self, operator: Join, matcher: Matcher) -> None:
         self.late: list[pa.RecordBatch] = []
         self._name = operator.name
         self._inputs = operator.joining.inputs
         self._outer = operator.joining.outer
         self._watermark: float = NEVER
-        self._sides = Chunks(), Chunks()
-        self._keys = KeyNumbers()
+        self._matcher = matcher
+        self._rows = KeptRows(), KeptRows()
+        self._keys = ColumnKeyNumbers()
         self._schemas: list[pa.Schema | None] = [
             each.schema and with_wide_codes(without_rows(each.schema)).schema
             for each in self._inputs
@@ -50,8 +53,24 @@ class JoinColumns:
 
     @property
     def kept(self) -> int:
-        """Rows that are kept."""
-        return sum(side.rows for side in self._sides)
+        """The number of rows in the state."""
+        return len(self._matcher)
+
+    def add(self, side: int, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+        """Take rows; return their pairs with rows that came before."""
+        batch, keys, times = self._read(side, batch)
+        late, rows, *step = self._matcher.add(side, keys, times)
+        if late:
+            self.late.append(taken(batch, np.frombuffer(late, np.uint32)))
+        self._rows[side].add(batch, rows)
+        return list(self._results(*step))
+
+    def close(self, watermark: float) -> Iterator[pa.RecordBatch]:
+        """The pairs that are complete now, and rows that can get no partner."""
+        self._watermark = max(self._watermark, watermark)
+        for step in steps(self._matcher, self._watermark):
+            yield from self._results(*step)
+        self._keys.forget_others(self.kept, self._matcher.keys)
 
     @property
     def waits(self) -> bool:
@@ -90,31 +109,29 @@ class JoinColumns:
     def snapshot(self, _pickle: bool) -> KeyedState:
         """Of each key the watermark; and of both sides its rows, and which have had partners."""
         watermark = None if self._watermark == NEVER else self._watermark
-        sides = [[each.copy() for each in self._chunks(side)] for side in (0, 1)]
+        sides = [(self._rows[side].copy(), *self._matcher.kept(side)) for side in (0, 1)]
         pairs = partial(_pairs, watermark, sides, self._keys.of_numbers)
         return KeyedState.later(pairs, columns=self.schemas)
 
     def restore(self, pairs: Iterable[tuple[Any, Any]]) -> None:
         """Restore the state; all tasks had the same watermark."""
-        found: tuple[list[Any], list[Any]] = ([], [])
+        restored: tuple[list[Any], list[Any]] = ([], [])
         for _, (watermark, *of_sides) in pairs:
             if watermark is not None:
                 self._watermark = max(self._watermark, watermark)
-            for rows, of_side in zip(found, of_sides, strict=True):
+            for rows, of_side in zip(restored, of_sides, strict=True):
                 if of_side is not None:
                     rows.append(of_side)
-        for side, rows in enumerate(found):
+        for side, rows in enumerate(restored):
             if rows:
                 parts = decoded_parts(of_key for of_key, _ in rows)
-                batch = joined([self._of_schema(side, each) for each in parts])
-                has_joined = np.frombuffer(b"".join(each for _, each in rows), np.bool_).copy()
-                self._sides[side].add(self._chunk(side, batch, has_joined))
-
-    def _chunk(self, side: int, batch: pa.RecordBatch, has_joined: Any = None) -> Chunk:
-        """The rows of a batch with their times and keys."""
-        if has_joined is None:
-            has_joined = np.zeros(len(batch), np.bool_)
-        return Chunk(*self._read(side, batch), has_joined)
+                batch, keys, times = self._read(
+                    side, joined([self._of_schema(side, each) for each in parts])
+                )
+                are_joined = list(map(bool, b"".join(each for _, each in rows)))
+                watermark = in_64_bits(self._watermark)
+                numbers = self._matcher.restore(side, keys, times, are_joined, watermark)
+                self._rows[side].add(batch, numbers)
 
     def _of_schema(self, side: int, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch with the columns that those before had, in their order and of their types.
@@ -135,9 +152,12 @@ class JoinColumns:
         if batch.schema.names == known.names:
             fields = list(map(_of_both, known, batch.schema))
             if all(each is not None for each in fields):
-                known = self._schemas[side] = pa.schema(fields)
+                known = pa.schema(fields)
                 with suppress(pa.ArrowInvalid):  # more texts than a dictionary holds
-                    return batch.cast(known)
+                    batch = batch.cast(known)
+                    if not known.equals(self._schemas[side]):
+                        self._widen(side, known)
+                    return batch
         raise TypeError(
             f"{self._name} got columns of the {'right' if side else 'left'} stream that have "
             f"changed, from ({_told(known)}) to ({_told(batch.schema)}), expected the same in each "
@@ -145,15 +165,16 @@ class JoinColumns:
             "value_type=... says it"
         )
 
+    def _widen(self, side: int, schema: pa.Schema) -> None:
+        """Have the columns of a side be of these types from now on."""
+        self._schemas[side] = schema
+        self._rows[side].convert(lambda batch: batch.cast(schema))
+
     def _read(self, side: int, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Numbers, Numbers]:
         """The rows in the columns that those before had, the numbers of their keys, their times."""
         batch = self._of_schema(side, batch)
         of = self._inputs[side]
         return batch, self._keys.of(self._key_columns(side, of, batch)), _times(of, batch)
-
-    def _chunks(self, side: int) -> list[Chunk]:
-        """All that is kept of this side."""
-        return self._sides[side].all
 
     def _key_columns(self, side: int, of: JoinInput, batch: pa.RecordBatch) -> list[pa.Array]:
         if of.key is None or callable(of.time.item) or of.time.item is None:
@@ -186,17 +207,20 @@ class JoinColumns:
         left, right = (others, rows) if side else (rows, others)
         return _named([*left.columns, *right.columns], left.schema.names, right.schema.names)
 
-    def _all_pairs(self, left: Chunk | None, right: Chunk | None) -> Iterator[pa.RecordBatch]:
-        """All rows of the left with those of the right that have their number."""
-        if left is not None and right is not None:
-            lefts, rights = right.partners(left.keys, *np.full((2, len(left)), [[_FIRST], [_LAST]]))
-            left.has_joined[lefts], right.has_joined[rights] = True, True
-            if len(lefts):
-                others = taken(right.batch, rights)
-                yield self._beside(0, taken(left.batch, lefts), others)
-        for side, rows in enumerate((left, right)):
-            if rows is not None:
-                yield from self._without_partners(side, [rows])
+    def _results(self, lefts: bytes, rights: bytes, *gone: bytes) -> Iterator[pa.RecordBatch]:
+        left, right = (np.frombuffer(each, np.uint32) for each in (lefts, rights))
+        (both,) = np.nonzero((left > 0) & (right > 0))
+        if len(both):
+            one, other = (
+                rows.take(numbers[both].tobytes())
+                for rows, numbers in zip(self._rows, (left, right), strict=True)
+            )
+            yield self._beside(0, one, other)
+        for side, alone in enumerate((left[right == 0], right[left == 0])):
+            if len(alone):
+                yield self._alone(side, self._rows[side].take(alone.tobytes()))
+        for rows, numbers in zip(self._rows, gone, strict=True):
+            rows.remove(numbers)
 
     def _alone(self, side: int, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Rows of this side without partners: in the columns of the others is nothing.
@@ -218,25 +242,6 @@ class JoinColumns:
             return _named([*nothing, *rows.columns], names, rows.schema.names)
         return _named([*rows.columns, *nothing], rows.schema.names, names)
 
-    def _without_partners(self, side: int, chunks: Iterable[Chunk]) -> Iterator[pa.RecordBatch]:
-        """The rows without a partner, if the join gives them, too."""
-        if self._outer[side]:
-            for each in chunks:
-                if not each.has_joined.all():
-                    yield self._alone(side, chosen(each.batch, ~each.has_joined))
-
-    def _take_late(self, chunk: Chunk, row: int) -> Chunk:
-        """The rows from this one on; those before it are late."""
-        if not row:
-            return chunk
-        self.late.append(chunk.batch.slice(0, row))
-        return chunk.part(row, len(chunk))
-
-    def _forget(self) -> None:
-        """Let go of the keys of rows that are gone."""
-        used = (each.keys for side in (0, 1) for each in self._chunks(side))
-        self._keys.forget_others(self.kept, used)
-
 
 def _times(of: JoinInput, batch: pa.RecordBatch) -> Numbers:
     """The times of all rows in microseconds. Raises ValueError for one that is too far away."""
@@ -248,15 +253,6 @@ def _times(of: JoinInput, batch: pa.RecordBatch) -> Numbers:
             "1970\n\nhint: say what numbers count by unit=..."
         )
     return times - selector.before_us if selector.before_us else times
-
-
-def moved(times: Numbers, by: int) -> Numbers:
-    """Times so much later: no later than the last one, and no earlier than the first."""
-    if abs(by) > _LAST:
-        return np.full(len(times), _LAST if by > 0 else _FIRST)
-    if by > 0:
-        return np.minimum(times, _LAST - by) + by
-    return np.maximum(times, _FIRST - by) + by
 
 
 def _microseconds(numbers: pa.Array, unit: Unit) -> Numbers | None:
@@ -278,25 +274,19 @@ def _microseconds(numbers: pa.Array, unit: Unit) -> Numbers | None:
 
 
 def _pairs(
-    watermark: float | None, sides: Sequence[Sequence[Chunk]], of_numbers: Mapping[int, Any]
+    watermark: float | None, sides: list[Any], of_numbers: dict[int, Any]
 ) -> Iterator[tuple[Any, Any]]:
-    """Of each key the watermark, and what `_by_key` gives of both sides."""
+    """Of each key the watermark, and the encoded rows of both sides."""
     of_keys: dict[int, list[Any]] = {}
-    for side, chunks in enumerate(sides):
-        if chunks:
-            for number, rows in _by_key(merged(chunks)):
-                of_keys.setdefault(number, [None, None])[side] = rows
+    for side, (rows, keys, _, numbers, are_joined) in enumerate(sides):
+        if numbers:
+            order = np.arange(len(are_joined))
+            runs = encoded_runs(rows.take(numbers), order, np.frombuffer(keys, np.int64))
+            for number, start, end, encoded in runs:
+                of_keys.setdefault(number, [None, None])[side] = (encoded, are_joined[start:end])
     while of_keys:  # let go of one by one, so that the GIL is not held for all
         number, found = of_keys.popitem()
         yield of_numbers.get(number, number), (watermark, *found)
-
-
-def _by_key(chunk: Chunk) -> Iterator[tuple[int, tuple[bytes, bytes]]]:
-    """The rows of each key, encoded, and which of them have had partners."""
-    order = np.argsort(chunk.keys, kind="stable")
-    has_joined = chunk.has_joined[order].tobytes()
-    for number, start, end, rows in encoded_runs(chunk.batch, order, chunk.keys[order]):
-        yield number, (rows, has_joined[start:end])
 
 
 def _of_both(known: pa.Field, other: pa.Field) -> pa.Field | None:
@@ -327,5 +317,3 @@ def _named(columns: list[Any], left: list[str], right: list[str]) -> pa.RecordBa
 
 
 SUFFIX = "_right"
-_FIRST, _LAST = -(1 << 63), (1 << 63) - 1
-"""No time is earlier, and none later."""

@@ -1,6 +1,6 @@
 """The common part of joins of keyed streams: two inputs, the kind of join, results of pairs."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any, Literal, TypeAlias, get_args
@@ -36,6 +36,12 @@ class JoinInput:
 
     def rows(self, batch: list[Any], failing: FailureContext) -> Rows:
         """The records of a batch behind their times and keys."""
+        return zip(*self.parts(batch, failing), strict=True)
+
+    def parts(
+        self, batch: list[Any], failing: Failing
+    ) -> tuple[list[int], Iterable[Any], list[Any]]:
+        """The times of a batch in microseconds, its keys and its records."""
         keys: Any = batch
         records = batch
         if self.paired:
@@ -43,7 +49,7 @@ class JoinInput:
         elif self.key is not None:
             keys = map(key_finder(self.key), batch)
         times = replace(self.time, paired=False).all_microseconds(records, failing)
-        return zip(times, keys, records, strict=True)
+        return times, keys, records
 
 
 @dataclass(frozen=True)

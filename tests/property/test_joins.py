@@ -11,9 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.state import KeyedState
-from operators import Session, Sliding, Stream, Tumbling
-from operators.columns import numbers as key_numbers
-from operators.joins import temporal_columns
+from operators import Session, Sliding, Stream, Tumbling, key_numbers
 from tests.joining import JoinTasks, keyed
 from tests.windowing import Event, Record, expected, us
 
@@ -26,7 +24,6 @@ def few() -> Iterator[None]:
     """Have columns let go of what is not needed as often as they would with many rows."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(key_numbers, "_FEW", 2)
-        patch.setattr(temporal_columns, "_FEW", 2)
         yield
 
 

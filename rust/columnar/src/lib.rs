@@ -10,6 +10,7 @@
 //! - [`Aggregate`] computes count, sum and others per key, a column at a time;
 //!   [`Latest`] keeps the last of its results; [`WindowAggregate`] computes it for windows of time.
 //!   What they keep is [`Exported`]: copied at once, encoded by who reads it.
+//! - [`KeptRows`] are rows of batches, found again by their numbers.
 //! - [`Entries`] is keyed state as others go on with it; [`Placed`] the keys of a table for it; [`Changes`]
 //!   are how it differs from an earlier one, as [`Digests`] tell.
 
@@ -29,6 +30,7 @@ mod entries;
 mod error;
 mod form;
 mod gather;
+mod kept_rows;
 mod key;
 mod keys;
 mod latest;
@@ -55,6 +57,7 @@ pub use decode::{Columns, DecodeError, Decoder};
 pub use encode::{EncodeError, Encoder, streams};
 pub use entries::Entries;
 pub use error::AggregateError;
+pub use kept_rows::KeptRows;
 pub use key::{KeyError, plain_keys};
 pub use latest::Latest;
 pub use partition::{PartitionError, Partitioner};

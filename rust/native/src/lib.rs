@@ -65,6 +65,8 @@ mod _native {
     #[pymodule_export]
     use super::operators::aggregate::Aggregate;
     #[pymodule_export]
+    use super::operators::joins::{Join, KeptRows};
+    #[pymodule_export]
     use super::operators::latest::Latest;
     #[pymodule_export]
     use super::operators::window_fold::WindowFold;

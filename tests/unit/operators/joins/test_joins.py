@@ -19,7 +19,6 @@ from engine.plan import Plan
 from engine.testing import VirtualClock, run
 from engine.testing.threads import ThreadLauncher
 from operators import CountWindow, KeyedStream, Session, Sliding, Stream, Tumbling, source
-from operators.joins.interval import Intervals
 from operators.sinks import Collect
 from operators.sources import Collection
 from tests.watermarks import SECOND, timed
@@ -172,7 +171,7 @@ def test_state_goes_with_the_watermark_and_not_with_keys() -> None:
     left = source(Collection([])).with_event_time(1).key_by(0)
     joined = left.interval_join(left, between=(timedelta(0), SECOND))
     operator = joined.inputs[0].source.operator
-    state = Intervals(operator, TaskContext("t", 0, 1, 100, "j"))
+    state = operator.of_records(TaskContext("t", 0, 1, 100, "j"))
     for start in range(0, 100_000, 1000):
         batch = [(number, number * 1000) for number in range(start, start + 1000)]
         state.add(start // 1000 % 2, batch)
@@ -180,8 +179,9 @@ def test_state_goes_with_the_watermark_and_not_with_keys() -> None:
         assert state.kept <= 2001
     list(state.close(200_000_000))
     assert state.kept == 0
-    assert state._keys == ({}, {})
-    assert not state._heap
+    assert not state.snapshot(False).entries
+    assert all(not any(records) for records in state._records)
+    assert not state._keys.of_numbers
 
 
 @pytest.mark.parametrize(

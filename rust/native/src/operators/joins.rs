@@ -1,0 +1,269 @@
+//! Joins: which rows are partners, and rows of columns by their numbers.
+
+use crate::columns;
+use crate::error::alone;
+use oka_join::{Kept, Pair, Rule, Step};
+use oka_window::{Windows, is_near};
+use pyo3::buffer::PyBuffer;
+use pyo3::exceptions::{PyOverflowError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList};
+use std::fmt::Display;
+use std::sync::{Mutex, MutexGuard};
+
+/// Which rows of two streams are partners, which come without one, and which are late or gone.
+///
+/// A row is a side, the number of its key and a time in microseconds. It gets a number, under which
+/// the caller keeps the rest; 0 is no row. Numbers of keys and times go in as a list or an array of
+/// 64 bits each; numbers of rows come out as bytes, 32 bits each. It is an interval join with `between`,
+/// its bounds; a window join with `windows`, their size, slide and offset, or with the `gap` of
+/// sessions; else a temporal one. All of these are in microseconds. One thread at a time.
+#[pyclass(frozen, module = "engine._native")]
+pub(crate) struct Join {
+    join: Mutex<oka_join::Join>,
+}
+
+type Bytes<'py> = Bound<'py, PyBytes>;
+
+#[pymethods]
+impl Join {
+    #[new]
+    #[pyo3(signature = (
+        outer: "tuple[bool, bool]",
+        between: "tuple[int, int] | None" = None,
+        windows: "tuple[int, int, int] | None" = None,
+        gap: "int | None" = None,
+    ))]
+    fn new(
+        outer: (bool, bool),
+        between: Option<(i64, i64)>,
+        windows: Option<(i64, i64, i64)>,
+        gap: Option<i64>,
+    ) -> PyResult<Self> {
+        let rule = match (between, windows, gap) {
+            (Some((low, high)), ..) => Rule::Interval { low, high },
+            (_, Some((size, slide, offset)), _) => {
+                Rule::Windows(Windows::new(size, slide, offset).map_err(raise)?)
+            }
+            (.., Some(gap)) => Rule::Sessions { gap },
+            _ => Rule::Temporal,
+        };
+        let join = Mutex::new(oka_join::Join::new(rule, outer.into()));
+        Ok(Self { join })
+    }
+
+    /// Takes the rows of a batch in. Gives the places in it of the late ones; the numbers of all, 0
+    /// of the late ones; the left and the right row of each pair, 0 for a missing one; and the rows
+    /// of the left and of the right that are gone then.
+    #[pyo3(signature = (side: "int", keys: "Any", times: "Any") -> "list[bytes]")]
+    fn add<'py>(
+        &self,
+        py: Python<'py>,
+        side: usize,
+        keys: &Bound<'py, PyAny>,
+        times: &Bound<'py, PyAny>,
+    ) -> PyResult<[Bytes<'py>; 6]> {
+        let (keys, times) = (integers(keys)?, times_of(times)?);
+        Ok(of_step(py, self.alone()?.add(side, &keys, &times)))
+    }
+
+    /// Says that all rows that follow are later than this, but for late ones. Gives the same as
+    /// `add`. If these are `most` pairs or more, it has to be called again before anything else.
+    #[pyo3(signature = (watermark: "int", most: "int") -> "list[bytes]")]
+    fn close<'py>(
+        &self,
+        py: Python<'py>,
+        watermark: i64,
+        most: usize,
+    ) -> PyResult<[Bytes<'py>; 6]> {
+        Ok(of_step(py, self.alone()?.close(watermark, most)))
+    }
+
+    /// Goes on with rows that were kept, those of a key behind each other; `watermark` was that of
+    /// all. Gives their numbers.
+    #[pyo3(signature = (
+        side: "int",
+        keys: "Any",
+        times: "Any",
+        are_joined: "list[bool]",
+        watermark: "int | None",
+    ) -> "bytes")]
+    fn restore<'py>(
+        &self,
+        py: Python<'py>,
+        side: usize,
+        keys: &Bound<'py, PyAny>,
+        times: &Bound<'py, PyAny>,
+        are_joined: Vec<bool>,
+        watermark: Option<i64>,
+    ) -> PyResult<Bytes<'py>> {
+        let kept = Kept {
+            keys: integers(keys)?,
+            times: times_of(times)?,
+            rows: Vec::new(),
+            are_joined,
+        };
+        let mut join = self.alone()?;
+        let step = join.restore(side, &kept, watermark);
+        Ok(bytes(py, &step.rows, |row| row.to_ne_bytes()))
+    }
+
+    /// What is kept of a side, those of a key behind each other, in the order of time: the numbers of
+    /// their keys, their times, their numbers, and whether they have had partners, a byte each.
+    #[pyo3(signature = (side: "int") -> "list[bytes]")]
+    fn kept<'py>(&self, py: Python<'py>, side: usize) -> PyResult<[Bytes<'py>; 4]> {
+        let kept = self.alone()?.kept(side);
+        Ok([
+            bytes(py, &kept.keys, |key| key.to_ne_bytes()),
+            bytes(py, &kept.times, |time| time.to_ne_bytes()),
+            bytes(py, &kept.rows, |row| row.to_ne_bytes()),
+            bytes(py, &kept.are_joined, |is_joined| [u8::from(*is_joined)]),
+        ])
+    }
+
+    /// The numbers of all keys of which rows are kept.
+    fn keys(&self) -> PyResult<Vec<i64>> {
+        Ok(self.alone()?.keys().collect())
+    }
+
+    /// How many rows are kept.
+    fn __len__(&self) -> PyResult<usize> {
+        let join = self.alone()?;
+        Ok(join.size(0) + join.size(1))
+    }
+}
+
+impl Join {
+    fn alone(&self) -> PyResult<MutexGuard<'_, oka_join::Join>> {
+        alone(
+            &self.join,
+            "the join is in use\n\nhint: it belongs to one thread",
+        )
+    }
+}
+
+/// Rows of columns, by the numbers that a `Join` has given them. One thread at a time.
+#[pyclass(frozen, module = "engine._native")]
+#[derive(Default)]
+pub(crate) struct KeptRows {
+    rows: Mutex<oka_columnar::KeptRows>,
+}
+
+#[pymethods]
+impl KeptRows {
+    #[new]
+    fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes in the rows of a pyarrow.RecordBatch; those of number 0 are not kept.
+    #[pyo3(signature = (batch: "Any", numbers: "bytes"))]
+    fn add(&self, batch: &Bound<'_, PyAny>, numbers: &[u8]) -> PyResult<()> {
+        let batch = columns::import(batch)?;
+        let added = self.alone()?.add(batch, &rows(numbers));
+        added.map_err(raise)
+    }
+
+    /// A pyarrow.RecordBatch of the rows with these numbers, of which there is one at least.
+    #[pyo3(signature = (numbers: "bytes") -> "Any")]
+    fn take<'py>(&self, py: Python<'py>, numbers: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+        let mut kept = self.alone()?;
+        let kept: &mut oka_columnar::KeptRows = &mut kept;
+        let taken = py.detach(|| kept.take(&rows(numbers)));
+        columns::export(py, taken.map_err(raise)?)
+    }
+
+    /// Lets go of the rows with these numbers.
+    #[pyo3(signature = (numbers: "bytes"))]
+    fn remove(&self, numbers: &[u8]) -> PyResult<()> {
+        self.alone()?.remove(&rows(numbers));
+        Ok(())
+    }
+
+    /// The rows as they are now.
+    fn copy(&self) -> PyResult<Self> {
+        let rows = Mutex::new(self.alone()?.clone());
+        Ok(Self { rows })
+    }
+
+    /// Puts what this function makes of each batch in its place: the same rows in another schema.
+    #[pyo3(signature = (function: "Callable[[Any], Any]"))]
+    fn convert(&self, py: Python<'_>, function: &Bound<'_, PyAny>) -> PyResult<()> {
+        for batch in self.alone()?.batches() {
+            let converted = function.call1((columns::export(py, batch.clone())?,))?;
+            *batch = columns::import(&converted)?;
+        }
+        Ok(())
+    }
+}
+
+impl KeptRows {
+    fn alone(&self) -> PyResult<MutexGuard<'_, oka_columnar::KeptRows>> {
+        alone(
+            &self.rows,
+            "the rows are in use\n\nhint: they belong to one thread",
+        )
+    }
+}
+
+/// The integers of a list, or of an array of 64 bits each.
+fn integers(of: &Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
+    if of.is_instance_of::<PyList>() {
+        return of.extract();
+    }
+    PyBuffer::<i64>::get(of)?.to_vec(of.py())
+}
+
+/// Event times. ValueError for one whose distance to another may not fit into 64 bits.
+fn times_of(of: &Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
+    let error = match integers(of) {
+        Ok(times) if times.iter().all(|time| is_near(*time)) => return Ok(times),
+        Ok(_) => None,
+        Err(error) if error.is_instance_of::<PyOverflowError>(of.py()) => None,
+        Err(error) => Some(error),
+    };
+    Err(error.unwrap_or_else(|| {
+        PyValueError::new_err(
+            "a time is more than 146,000 years from 1970\n\nhint: say what numbers count by unit=...",
+        )
+    }))
+}
+
+fn rows(numbers: &[u8]) -> Vec<u32> {
+    let (numbers, _) = numbers.as_chunks();
+    numbers
+        .iter()
+        .map(|each| u32::from_ne_bytes(*each))
+        .collect()
+}
+
+fn of_step<'py>(py: Python<'py>, step: &Step) -> [Bytes<'py>; 6] {
+    let numbers = |of: &[u32]| bytes(py, of, |number| number.to_ne_bytes());
+    let of_pairs = |of: fn(&Pair) -> u32| bytes(py, &step.pairs, |pair| of(pair).to_ne_bytes());
+    [
+        numbers(&step.late),
+        numbers(&step.rows),
+        of_pairs(|pair| pair.0),
+        of_pairs(|pair| pair.1),
+        numbers(&step.gone[0]),
+        numbers(&step.gone[1]),
+    ]
+}
+
+fn bytes<'py, T, const N: usize>(
+    py: Python<'py>,
+    of: &[T],
+    to_bytes: impl Fn(&T) -> [u8; N],
+) -> Bytes<'py> {
+    let written = PyBytes::new_with(py, of.len() * N, |out| {
+        for (slot, each) in out.chunks_exact_mut(N).zip(of) {
+            slot.copy_from_slice(&to_bytes(each));
+        }
+        Ok(())
+    });
+    written.expect("bytes of a known length")
+}
+
+fn raise(error: impl Display) -> PyErr {
+    PyValueError::new_err(error.to_string())
+}
