@@ -1,7 +1,7 @@
 from typing import Any, SupportsFloat, SupportsIndex, final
 from typing_extensions import disjoint_base
 
-__all__ = ["Aggregate", "AggregateError", "Batch", "Blob", "BlobNode", "BlobStatistics", "Cancelled", "ChannelLost", "Control", "DecodeError", "Digests", "EncodeError", "Finder", "FrozenDict", "HttpGateway", "HttpReplies", "HttpStream", "InputStatistics", "KeyExtractError", "KeyedEntries", "Landing", "LatencyHistogram", "Latest", "Network", "NetworkError", "NetworkStatistics", "OutputGate", "OutputStatistics", "Paired", "ResourceError", "S3Client", "StorageFailed", "WindowAggregate", "WindowFold", "ipc_streams", "keyed_entries", "mapped", "needs", "partition", "plain_keys", "register_extensions", "take_rows", "use_precise_timers", "xxh3"]
+__all__ = ["Aggregate", "AggregateError", "Batch", "Blob", "BlobNode", "BlobStatistics", "Cancelled", "ChannelLost", "Control", "DecodeError", "Digests", "EncodeError", "Finder", "FrozenDict", "HttpGateway", "HttpReplies", "HttpStream", "InputStatistics", "Join", "KeptRows", "KeyExtractError", "KeyedEntries", "Landing", "LatencyHistogram", "Latest", "Network", "NetworkError", "NetworkStatistics", "OutputGate", "OutputStatistics", "Paired", "ResourceError", "S3Client", "StorageFailed", "WindowAggregate", "WindowFold", "ipc_streams", "keyed_entries", "mapped", "needs", "partition", "plain_keys", "register_extensions", "take_rows", "use_precise_timers", "xxh3"]
 
 @final
 class Aggregate:
@@ -517,6 +517,75 @@ class InputStatistics:
     def records(self, /) -> int:
         """
         Records that arrived.
+        """
+
+@final
+class Join:
+    """
+    Which rows of two streams are partners, which come without one, and which are late or gone.
+
+    A row is a side, the number of its key and a time in microseconds. It gets a number, under which
+    the caller keeps the rest; 0 is no row. Numbers of keys and times go in as a list or an array of
+    64 bits each; numbers of rows come out as bytes, 32 bits each. It is an interval join with `between`,
+    its bounds; a window join with `windows`, their size, slide and offset, or with the `gap` of
+    sessions; else a temporal one. All of these are in microseconds. One thread at a time.
+    """
+    def __len__(self, /) -> int:
+        """
+        How many rows are kept.
+        """
+    def __new__(cls, /, outer: "tuple[bool, bool]", between: "tuple[int, int] | None" = None, windows: "tuple[int, int, int] | None" = None, gap: "int | None" = None) -> Join: ...
+    def add(self, /, side: "int", keys: "Any", times: "Any") -> "list[bytes]":
+        """
+        Takes the rows of a batch in. Gives the places in it of the late ones; the numbers of all, 0
+        of the late ones; the left and the right row of each pair, 0 for a missing one; and the rows
+        of the left and of the right that are gone then.
+        """
+    def close(self, /, watermark: "int", most: "int") -> "list[bytes]":
+        """
+        Says that all rows that follow are later than this, but for late ones. Gives the same as
+        `add`. If these are `most` pairs or more, it has to be called again before anything else.
+        """
+    def kept(self, /, side: "int") -> "list[bytes]":
+        """
+        What is kept of a side, those of a key behind each other, in the order of time: the numbers of
+        their keys, their times, their numbers, and whether they have had partners, a byte each.
+        """
+    def keys(self, /) -> list[int]:
+        """
+        The numbers of all keys of which rows are kept.
+        """
+    def restore(self, /, side: "int", keys: "Any", times: "Any", are_joined: "list[bool]", watermark: "int | None") -> "bytes":
+        """
+        Goes on with rows that were kept, those of a key behind each other; `watermark` was that of
+        all. Gives their numbers.
+        """
+
+@final
+class KeptRows:
+    """
+    Rows of columns, by the numbers that a `Join` has given them. One thread at a time.
+    """
+    def __new__(cls, /) -> KeptRows: ...
+    def add(self, /, batch: "Any", numbers: "bytes") -> None:
+        """
+        Takes in the rows of a pyarrow.RecordBatch; those of number 0 are not kept.
+        """
+    def convert(self, /, function: "Any") -> None:
+        """
+        Puts what this function makes of each batch in its place: the same rows in another schema.
+        """
+    def copy(self, /) -> KeptRows:
+        """
+        The rows as they are now.
+        """
+    def remove(self, /, numbers: "bytes") -> None:
+        """
+        Lets go of the rows with these numbers.
+        """
+    def take(self, /, numbers: "bytes") -> "Any":
+        """
+        A pyarrow.RecordBatch of the rows with these numbers, of which there is one at least.
         """
 
 @disjoint_base

@@ -1,6 +1,6 @@
 """The common part of joins of keyed streams: two inputs, the kind of join, results of pairs."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any, Literal, TypeAlias, get_args
@@ -13,9 +13,6 @@ from operators.keys import Key, key_finder, key_meaning
 
 How: TypeAlias = Literal["inner", "left", "right", "full"]
 """Which side's records come without a partner, too: none, the left, the right, or both."""
-
-Rows: TypeAlias = Iterator[tuple[int, Any, Any]]
-"""Of each record its time in microseconds, its key, and itself."""
 
 
 @dataclass(frozen=True)
@@ -34,12 +31,8 @@ class JoinInput:
         """Where key and time are."""
         return {"key": key_meaning(self.key, self.paired), **self.time.meaning}
 
-    def rows(self, batch: list[Any], failing: FailureContext) -> Rows:
-        """The records of a batch behind their times and keys."""
-        return zip(*self.parts(batch, failing), strict=True)
-
     def parts(
-        self, batch: list[Any], failing: Failing
+        self, batch: list[Any], failing: FailureContext
     ) -> tuple[list[int], Iterable[Any], list[Any]]:
         """The times of a batch in microseconds, its keys and its records."""
         keys: Any = batch

@@ -187,7 +187,7 @@ impl KeptRows {
     }
 
     /// Puts what this function makes of each batch in its place: the same rows in another schema.
-    #[pyo3(signature = (function: "Callable[[Any], Any]"))]
+    #[pyo3(signature = (function: "Any"))]
     fn convert(&self, py: Python<'_>, function: &Bound<'_, PyAny>) -> PyResult<()> {
         for batch in self.alone()?.batches() {
             let converted = function.call1((columns::export(py, batch.clone())?,))?;
