@@ -1,7 +1,7 @@
 //! Interval joins: each row with those of the other side that are near it in time.
 //!
 //! A row is late at the watermark or behind it: partners of it may be gone. One is kept until the
-//! watermark has come to the last time that a partner can have. The heap of each side says when the
+//! watermark has come to the last time that a partner can have. The queue of each side says when the
 //! first row of a key can go.
 
 use crate::join::{Join, NO_ROW};
@@ -13,50 +13,52 @@ impl Join {
     pub(crate) fn add_near(&mut self, side: usize, key: i64, mut row: Row, bounds: Bounds) {
         let (low, high) = span(side, bounds);
         let (first, last) = (later(row.time, low), later(row.time, high));
-        if let Some(of) = self.keys.get_mut(&key) {
-            let others = &mut of.rows[1 - side];
-            let begin = others.partition_point(|other| other.time < first);
-            for other in others.range_mut(begin..) {
-                if other.time > last {
-                    break;
-                }
-                other.is_joined = true;
-                row.is_joined = true;
-                self.step.pair(side, row.number, other.number);
+        let slot = self.keys.slot(key);
+        let others = &mut self.keys[slot].rows[1 - side];
+        let begin = others.partition_point(|other| other.time < first);
+        for other in others.range_mut(begin..) {
+            if other.time > last {
+                break;
             }
+            other.is_joined = true;
+            row.is_joined = true;
+            self.step.pair(side, row.number, other.number);
         }
-        if self.has_come(last) {
-            // No partner can follow.
-            self.let_go(side, &row);
-        } else {
-            self.keep_near(side, key, row, bounds);
+        if !self.has_come(last) {
+            self.keep_near(side, slot, row, bounds);
+            return;
+        }
+        // No partner can follow.
+        self.let_go(side, &row);
+        if self.keys[slot].is_empty() {
+            self.keys.remove(slot);
         }
     }
 
-    pub(crate) fn keep_near(&mut self, side: usize, key: i64, row: Row, bounds: Bounds) {
+    pub(crate) fn keep_near(&mut self, side: usize, slot: u32, row: Row, bounds: Bounds) {
         let due = later(row.time, span(side, bounds).1);
-        self.keys.entry(key).or_default().insert(side, row);
-        self.wait(side, key, due);
+        self.keys[slot].insert(side, row);
+        self.wait(side, slot, due);
     }
 
     pub(crate) fn close_near(&mut self, bounds: Bounds) {
         for side in [0, 1] {
             let high = span(side, bounds).1;
-            while let Some((key, _)) = self.next_due(side) {
+            while let Some((slot, _)) = self.next_due(side) {
                 let watermark = self.watermark;
                 let of = |join: &mut Self| {
-                    let rows = &mut join.keys.get_mut(&key).expect("a key that waits").rows[side];
+                    let rows = &mut join.keys[slot].rows[side];
                     rows.pop_front_if(|row| later(row.time, high) <= watermark)
                 };
                 while let Some(row) = of(self) {
                     self.let_go(side, &row);
                 }
-                let of = &self.keys[&key];
+                let of = &self.keys[slot];
                 if let Some(first) = of.rows[side].front() {
                     let due = later(first.time, high);
-                    self.wait(side, key, due);
+                    self.wait(side, slot, due);
                 } else if of.is_empty() {
-                    self.keys.remove(&key);
+                    self.keys.remove(slot);
                 }
             }
         }

@@ -1,9 +1,8 @@
 //! A join in one task: which rows it keeps, and what each batch and each watermark makes of them.
 
+use crate::due::Due;
 use crate::key::{Keys, NEVER, Row};
 use oka_window::Windows;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 
 /// The number of no row.
 pub const NO_ROW: u32 = 0;
@@ -46,7 +45,7 @@ pub struct Join {
     pub(crate) first_open: i64,
     pub(crate) keys: Keys,
     /// When there is something to do for a key; each rule has its use of the two.
-    pub(crate) due: [BinaryHeap<Reverse<(i64, i64)>>; 2],
+    pub(crate) due: [Due; 2],
     pub(crate) step: Step,
     /// How many rows of the left have been given of the window that comes next.
     pub(crate) given: usize,
@@ -156,9 +155,9 @@ impl Join {
     /// What is kept of a side.
     pub fn kept(&self, side: usize) -> Kept {
         let mut kept = Kept::default();
-        for (key, of) in &self.keys {
-            for row in &of.rows[side] {
-                kept.keys.push(*key);
+        for key in self.keys.all() {
+            for row in &key.rows[side] {
+                kept.keys.push(key.number);
                 kept.times.push(row.time);
                 kept.rows.push(row.number);
                 kept.are_joined.push(row.is_joined);
@@ -169,7 +168,7 @@ impl Join {
 
     /// The numbers of all keys of which rows are kept.
     pub fn keys(&self) -> impl ExactSizeIterator<Item = i64> {
-        self.keys.keys().copied()
+        self.keys.numbers()
     }
 
     /// How many rows of a side are kept.
@@ -203,7 +202,10 @@ impl Join {
     /// Keeps a row without looking for partners.
     fn keep(&mut self, side: usize, key: i64, row: Row) {
         match self.rule {
-            Rule::Interval { low, high } => self.keep_near(side, key, row, (low, high)),
+            Rule::Interval { low, high } => {
+                let slot = self.keys.slot(key);
+                self.keep_near(side, slot, row, (low, high));
+            }
             Rule::Temporal => self.keep_version(side, key, row),
             Rule::Windows(windows) => self.keep_in_windows(side, key, row, &windows),
             Rule::Sessions { gap } => self.keep_in_sessions(side, key, row, gap),
@@ -218,26 +220,22 @@ impl Join {
 
     /// Takes a key's next time to do something, unless that is known to be earlier.
     #[inline]
-    pub(crate) fn wait(&mut self, heap: usize, key: i64, due: i64) {
-        let of = self.keys.get_mut(&key).expect("a key that waits");
-        let due = due.min(NEVER - 1);
-        if due < of.due[heap] {
-            of.due[heap] = due;
-            self.due[heap].push(Reverse((due, key)));
+    pub(crate) fn wait(&mut self, queue: usize, slot: u32, due: i64) {
+        let due = self.due[queue].possible(due.min(NEVER - 1));
+        let of = &mut self.keys[slot];
+        if due < of.due[queue] {
+            of.due[queue] = due;
+            self.due[queue].push(due, slot);
         }
     }
 
     /// The next key for which there is something to do, which is not due then, and since when.
-    pub(crate) fn next_due(&mut self, heap: usize) -> Option<(i64, i64)> {
-        while let Some(Reverse((due, key))) = self.due[heap].peek().copied()
-            && due <= self.watermark
-        {
-            self.due[heap].pop();
-            if let Some(of) = self.keys.get_mut(&key)
-                && of.due[heap] == due
-            {
-                of.due[heap] = NEVER;
-                return Some((key, due));
+    pub(crate) fn next_due(&mut self, queue: usize) -> Option<(u32, i64)> {
+        while let Some((due, slot)) = self.due[queue].pop(self.watermark) {
+            let of = &mut self.keys[slot];
+            if of.due[queue] == due {
+                of.due[queue] = NEVER;
+                return Some((slot, due));
             }
         }
         None

@@ -1,10 +1,8 @@
-//! What is kept of a key: rows of both sides in the order of their times.
+//! What is kept of keys: rows of both sides in the order of their times.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
-
-/// By the numbers of keys, which nobody chooses.
-pub(crate) type Keys = HashMap<i64, Key, BuildHasherDefault<Mixed>>;
+use std::ops::{Index, IndexMut};
 
 /// A row that is kept.
 #[derive(Debug)]
@@ -18,24 +16,32 @@ pub(crate) struct Row {
 /// The rows of one key, by side.
 #[derive(Debug)]
 pub(crate) struct Key {
+    pub number: i64,
     pub rows: [VecDeque<Row>; 2],
-    /// When there is something to do next, by heap; what a heap says of another time is void.
+    /// When there is something to do next, by queue; what a queue says of another time is void.
     pub due: [i64; 2],
     /// A time of the first session up to which it is known to have no pause.
     pub reached: i64,
 }
 
-impl Default for Key {
-    fn default() -> Self {
+/// The keys that have rows. Each is in a slot, which another gets when it has none left.
+#[derive(Debug, Default)]
+pub(crate) struct Keys {
+    slots: HashMap<i64, u32, BuildHasherDefault<Mixed>>,
+    keys: Vec<Key>,
+    free: Vec<u32>,
+}
+
+impl Key {
+    fn new(number: i64) -> Self {
         Self {
+            number,
             rows: Default::default(),
             due: [NEVER; 2],
             reached: i64::MIN,
         }
     }
-}
 
-impl Key {
     /// Takes a row in, behind those of its time.
     pub(crate) fn insert(&mut self, side: usize, row: Row) {
         let rows = &mut self.rows[side];
@@ -52,8 +58,65 @@ impl Key {
     }
 }
 
+impl Keys {
+    /// The slot of the key with this number, if it has rows.
+    pub(crate) fn get(&self, number: i64) -> Option<u32> {
+        self.slots.get(&number).copied()
+    }
+
+    /// The slot of the key with this number, which gets rows.
+    pub(crate) fn slot(&mut self, number: i64) -> u32 {
+        *self.slots.entry(number).or_insert_with(|| {
+            if let Some(slot) = self.free.pop() {
+                self.keys[slot as usize].number = number;
+                return slot;
+            }
+            self.keys.push(Key::new(number));
+            self.keys.len() as u32 - 1
+        })
+    }
+
+    /// Forgets a key without rows. The next one gets the memory of a few rows with its slot.
+    pub(crate) fn remove(&mut self, slot: u32) {
+        let key = &mut self.keys[slot as usize];
+        self.slots.remove(&key.number);
+        key.rows.iter_mut().for_each(|rows| rows.shrink_to(FEW));
+        key.due = [NEVER; 2];
+        key.reached = i64::MIN;
+        self.free.push(slot);
+    }
+
+    pub(crate) fn numbers(&self) -> impl ExactSizeIterator<Item = i64> {
+        self.slots.keys().copied()
+    }
+
+    pub(crate) fn into_rows(self) -> impl Iterator<Item = Row> {
+        self.keys.into_iter().flat_map(|key| key.rows).flatten()
+    }
+
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Key> {
+        self.keys.iter().filter(|key| !key.is_empty())
+    }
+}
+
+impl Index<u32> for Keys {
+    type Output = Key;
+
+    fn index(&self, slot: u32) -> &Key {
+        &self.keys[slot as usize]
+    }
+}
+
+impl IndexMut<u32> for Keys {
+    fn index_mut(&mut self, slot: u32) -> &mut Key {
+        &mut self.keys[slot as usize]
+    }
+}
+
 /// Not due.
 pub(crate) const NEVER: i64 = i64::MAX;
+/// Rows for which a slot keeps memory.
+const FEW: usize = 4;
 
 /// A hash of one number: numbers are often those behind each other.
 #[derive(Default)]

@@ -2,27 +2,28 @@
 //!
 //! A row waits until no version can follow that is not newer. One that is at the watermark or behind it
 //! is late: versions of then may be gone. Of those up to the watermark, the newest of each key is kept;
-//! a version that comes late is the table's from then on, if none is newer. The first heap says when
-//! there is something to do for a key.
+//! a version that comes late is the table's from then on, if none is newer. The first queue says
+//! when there is something to do for a key.
 
 use crate::join::{Join, NO_ROW};
 use crate::key::{Key, Row};
+use std::mem;
 
 impl Join {
     pub(crate) fn keep_version(&mut self, side: usize, key: i64, row: Row) {
         let time = row.time;
-        self.keys.entry(key).or_default().insert(side, row);
+        let slot = self.keys.slot(key);
+        self.keys[slot].insert(side, row);
         if self.has_come(time) {
-            self.drop_old(key);
+            self.drop_old(slot);
         } else {
-            self.wait(0, key, time);
+            self.wait(0, slot, time);
         }
     }
 
     pub(crate) fn close_versions(&mut self) {
-        while let Some((key, _)) = self.next_due(0) {
-            let of = self.keys.get_mut(&key).expect("a key that waits");
-            let [waiting, versions] = &mut of.rows;
+        while let Some((slot, _)) = self.next_due(0) {
+            let [waiting, versions] = &mut self.keys[slot].rows;
             while let Some(row) = waiting.pop_front_if(|row| row.time <= self.watermark) {
                 let behind = versions.partition_point(|version| version.time <= row.time);
                 if behind > 0 {
@@ -32,23 +33,22 @@ impl Join {
                 }
                 self.step.gone[0].push(row.number);
             }
-            self.drop_old(key);
-            if let Some(due) = next_time(&self.keys[&key], self.watermark) {
-                self.wait(0, key, due);
-            } else if self.keys[&key].is_empty() {
-                self.keys.remove(&key);
+            self.drop_old(slot);
+            if let Some(due) = next_time(&self.keys[slot], self.watermark) {
+                self.wait(0, slot, due);
+            } else if self.keys[slot].is_empty() {
+                self.keys.remove(slot);
             }
         }
         if self.watermark == AT_THE_END {
-            for of in self.keys.drain().flat_map(|(_, of)| of.rows).flatten() {
-                self.step.gone[1].push(of.number);
-            }
+            let rows = mem::take(&mut self.keys).into_rows();
+            self.step.gone[1].extend(rows.map(|row| row.number));
         }
     }
 
     /// Lets go of versions in front of the newest that the watermark has come to.
-    fn drop_old(&mut self, key: i64) {
-        let versions = &mut self.keys.get_mut(&key).expect("a key with rows").rows[1];
+    fn drop_old(&mut self, slot: u32) {
+        let versions = &mut self.keys[slot].rows[1];
         let come = versions.partition_point(|version| version.time <= self.watermark);
         let old = versions.drain(..come.saturating_sub(1));
         self.step.gone[1].extend(old.map(|version| version.number));

@@ -1,7 +1,7 @@
 //! Window joins: each row of the left with each of the right of its key and window.
 //!
 //! A window gives all its pairs when the watermark has come to its last microsecond, and a row is kept
-//! until the last of its windows is complete. One whose windows all are is late. The first heap says
+//! until the last of its windows is complete. One whose windows all are is late. The first queue says
 //! when the first window of a key is complete.
 
 use crate::join::{Join, NO_ROW};
@@ -11,22 +11,23 @@ use oka_window::{FARTHEST, LONGEST, Window, Windows};
 impl Join {
     pub(crate) fn keep_in_windows(&mut self, side: usize, key: i64, row: Row, windows: &Windows) {
         let window = open(windows, row.time, self.first_open);
-        self.keys.entry(key).or_default().insert(side, row);
-        self.wait(0, key, window.end - 1);
+        let slot = self.keys.slot(key);
+        self.keys[slot].insert(side, row);
+        self.wait(0, slot, window.end - 1);
     }
 
     /// Gives the windows that are complete, in the order of their ends, until there are so many pairs.
     pub(crate) fn close_windows(&mut self, windows: &Windows, most: usize) {
         while self.step.pairs.len() < most
-            && let Some((key, due)) = self.next_due(0)
+            && let Some((slot, due)) = self.next_due(0)
         {
             let next = first(windows, due + 1).start;
-            if !self.give_all(key, due + 1, next, most) {
-                self.wait(0, key, due);
-            } else if let Some(time) = self.keys[&key].first_time() {
-                self.wait(0, key, open(windows, time, next).end - 1);
+            if !self.give_all(slot, due + 1, next, most) {
+                self.wait(0, slot, due);
+            } else if let Some(time) = self.keys[slot].first_time() {
+                self.wait(0, slot, open(windows, time, next).end - 1);
             } else {
-                self.keys.remove(&key);
+                self.keys.remove(slot);
             }
         }
     }
@@ -48,34 +49,38 @@ impl Join {
                 rows.get(next).is_some_and(|row| row.time < time + gap)
             })
         };
-        self.has_come(time + gap - 1) && !self.keys.get(&key).is_some_and(is_near)
+        self.has_come(time + gap - 1)
+            && !self
+                .keys
+                .get(key)
+                .is_some_and(|slot| is_near(&self.keys[slot]))
     }
 
     pub(crate) fn keep_in_sessions(&mut self, side: usize, key: i64, row: Row, gap: i64) {
-        let of = self.keys.entry(key).or_default();
+        let slot = self.keys.slot(key);
+        let of = &mut self.keys[slot];
         let end = row.time + gap;
         let is_first = of.first_time().is_none_or(|first| end <= first);
         of.insert(side, row);
         if is_first {
             of.reached = i64::MIN;
-            self.wait(0, key, end - 1);
+            self.wait(0, slot, end - 1);
         }
     }
 
     pub(crate) fn close_sessions(&mut self, gap: i64, most: usize) {
         while self.step.pairs.len() < most
-            && let Some((key, due)) = self.next_due(0)
+            && let Some((slot, due)) = self.next_due(0)
         {
-            let of = self.keys.get_mut(&key).expect("a key that waits");
-            let end = of.first_end(gap).expect("a key with rows");
+            let end = self.keys[slot].first_end(gap).expect("a key with rows");
             if !self.has_come(end - 1) {
-                self.wait(0, key, end - 1);
-            } else if !self.give_all(key, end, end, most) {
-                self.wait(0, key, due);
-            } else if let Some(time) = self.keys[&key].first_time() {
-                self.wait(0, key, time + gap - 1);
+                self.wait(0, slot, end - 1);
+            } else if !self.give_all(slot, end, end, most) {
+                self.wait(0, slot, due);
+            } else if let Some(time) = self.keys[slot].first_time() {
+                self.wait(0, slot, time + gap - 1);
             } else {
-                self.keys.remove(&key);
+                self.keys.remove(slot);
             }
         }
     }
@@ -83,8 +88,8 @@ impl Join {
     /// Gives the pairs of all rows before the end of a window, and rows that have none there, and drops
     /// the rows before `next`, which are in no other window. False where there are so many pairs that
     /// the rest comes in the next step.
-    fn give_all(&mut self, key: i64, end: i64, next: i64, most: usize) -> bool {
-        let of = self.keys.get_mut(&key).expect("a key that waits");
+    fn give_all(&mut self, slot: u32, end: i64, next: i64, most: usize) -> bool {
+        let of = &mut self.keys[slot];
         let before = |side: usize, time: i64| of.rows[side].partition_point(|row| row.time < time);
         let counts = [before(0, end), before(1, end)];
         if counts[0] > 0 && counts[1] > 0 {
