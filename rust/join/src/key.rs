@@ -76,11 +76,17 @@ impl Keys {
         })
     }
 
-    /// Forgets a key without rows. The next one gets the memory of a few rows with its slot.
+    /// Forgets a key without rows. The next one gets the memory of a few rows with its slot, unless there
+    /// were many more keys than there are now.
     pub(crate) fn remove(&mut self, slot: u32) {
+        let few = if self.free.len() > self.slots.len() {
+            0
+        } else {
+            FEW
+        };
         let key = &mut self.keys[slot as usize];
         self.slots.remove(&key.number);
-        key.rows.iter_mut().for_each(|rows| rows.shrink_to(FEW));
+        key.rows.iter_mut().for_each(|rows| rows.shrink_to(few));
         key.due = [NEVER; 2];
         key.reached = i64::MIN;
         self.free.push(slot);
