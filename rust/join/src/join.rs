@@ -155,7 +155,7 @@ impl Join {
     /// What is kept of a side.
     pub fn kept(&self, side: usize) -> Kept {
         let mut kept = Kept::default();
-        for key in self.keys.all() {
+        for key in self.keys.with_rows() {
             for row in &key.rows[side] {
                 kept.keys.push(key.number);
                 kept.times.push(row.time);

@@ -28,7 +28,7 @@ pub(crate) struct Key {
 #[derive(Debug, Default)]
 pub(crate) struct Keys {
     slots: HashMap<i64, u32, BuildHasherDefault<Mixed>>,
-    keys: Vec<Key>,
+    all: Vec<Key>,
     free: Vec<u32>,
 }
 
@@ -68,11 +68,11 @@ impl Keys {
     pub(crate) fn slot(&mut self, number: i64) -> u32 {
         *self.slots.entry(number).or_insert_with(|| {
             if let Some(slot) = self.free.pop() {
-                self.keys[slot as usize].number = number;
+                self.all[slot as usize].number = number;
                 return slot;
             }
-            self.keys.push(Key::new(number));
-            self.keys.len() as u32 - 1
+            self.all.push(Key::new(number));
+            self.all.len() as u32 - 1
         })
     }
 
@@ -84,7 +84,7 @@ impl Keys {
         } else {
             FEW
         };
-        let key = &mut self.keys[slot as usize];
+        let key = &mut self.all[slot as usize];
         self.slots.remove(&key.number);
         key.rows.iter_mut().for_each(|rows| rows.shrink_to(few));
         key.due = [NEVER; 2];
@@ -97,11 +97,11 @@ impl Keys {
     }
 
     pub(crate) fn into_rows(self) -> impl Iterator<Item = Row> {
-        self.keys.into_iter().flat_map(|key| key.rows).flatten()
+        self.all.into_iter().flat_map(|key| key.rows).flatten()
     }
 
-    pub(crate) fn all(&self) -> impl Iterator<Item = &Key> {
-        self.keys.iter().filter(|key| !key.is_empty())
+    pub(crate) fn with_rows(&self) -> impl Iterator<Item = &Key> {
+        self.all.iter().filter(|key| !key.is_empty())
     }
 }
 
@@ -109,13 +109,13 @@ impl Index<u32> for Keys {
     type Output = Key;
 
     fn index(&self, slot: u32) -> &Key {
-        &self.keys[slot as usize]
+        &self.all[slot as usize]
     }
 }
 
 impl IndexMut<u32> for Keys {
     fn index_mut(&mut self, slot: u32) -> &mut Key {
-        &mut self.keys[slot as usize]
+        &mut self.all[slot as usize]
     }
 }
 

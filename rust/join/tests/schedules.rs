@@ -320,8 +320,8 @@ fn check_schedule(seed: u64) {
     let base = [0, -70, i64::MAX / 4, i64::MIN / 4][random.below(4) as usize];
     let low = [random.below(100) - 40, -i64::MAX][usize::from(random.below(8) == 0)];
     let high = [low.saturating_add(random.below(40)), i64::MAX][usize::from(random.below(8) == 0)];
-    let (size, pause) = (1 + random.below(60), 1 + random.below(40));
-    let windows = Windows::new(size, 1 + random.below(size), random.below(100) - 50);
+    let (length, pause) = (1 + random.below(60), 1 + random.below(40));
+    let windows = Windows::new(length, 1 + random.below(length), random.below(100) - 50);
     let rule = [
         Rule::Interval { low, high },
         Rule::Temporal,
