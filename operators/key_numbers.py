@@ -18,12 +18,18 @@ class KeyNumbers:
 
     def of_keys(self, keys: Iterable[Any]) -> list[int]:
         """The numbers of these keys. TypeError for one that is not hashable."""
-        find = self._numbers.get
         keys = list(keys)
         try:
-            return [find(key) or self.of_key(key) for key in keys]
+            numbers = list(map(self._numbers.get, keys))
         except TypeError:
             return list(map(self.of_key, keys))
+        if None in numbers:
+            of_key = self.of_key
+            return [
+                of_key(key) if number is None else number
+                for key, number in zip(keys, numbers, strict=True)
+            ]
+        return numbers  # type: ignore[return-value]  # none is None
 
     def of_key(self, key: Any) -> int:
         """The number of a key, a new one if it has none."""

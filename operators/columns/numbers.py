@@ -34,7 +34,10 @@ class ColumnKeyNumbers(KeyNumbers):
         if len(columns) == 1 and (numbers := _integers(columns[0])) is not None:
             return numbers
         keys, rows = distinct_keys(columns)
-        found: Numbers = np.fromiter(map(self._number, keys), np.int64, len(keys))[rows]
+        has_own = not _WITH_OWN_NUMBERS.isdisjoint(map(type, keys))
+        found: Numbers = np.array(
+            list(map(self._number, keys)) if has_own else self.of_keys(keys), np.int64
+        )[rows]
         return found
 
     def _number(self, key: Any) -> int:
@@ -177,7 +180,8 @@ _PLAIN = frozenset(
 )
 """Types whose values are equal exactly if keys are."""
 
-
+_WITH_OWN_NUMBERS = {int, float, bool}
+"""Types of keys that may be their own numbers."""
 _KINDS: dict[str, tuple[Callable[[pa.DataType], Any], ...]] = {
     "numbers": (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean),
     "texts": (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),

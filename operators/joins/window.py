@@ -48,5 +48,5 @@ class WindowJoin(Join):
         assigner, outer = self.assigner, self.joining.outer
         if isinstance(assigner, Session):
             return Matcher(outer, gap=min(microseconds(assigner.gap), FARTHEST_US // 2))
-        spans = assigner.size, assigner.slide, assigner.offset % assigner.slide
-        return Matcher(outer, windows=tuple(map(microseconds, spans)))
+        size, slide = microseconds(assigner.size), microseconds(assigner.slide)
+        return Matcher(outer, windows=(size, slide, microseconds(assigner.offset) % slide))
