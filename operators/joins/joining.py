@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from operator import itemgetter
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -41,8 +42,12 @@ class JoinInput:
             keys, records = map(_FIRST, batch), list(map(_SECOND, batch))
         elif self.key is not None:
             keys = map(key_finder(self.key), batch)
-        times = replace(self.time, paired=False).all_microseconds(records, failing)
-        return times, keys, records
+        return self._of_records.all_microseconds(records, failing), keys, records
+
+    @cached_property
+    def _of_records(self) -> TimeSelector:
+        """Where the time is in a record without its key."""
+        return replace(self.time, paired=False)
 
 
 @dataclass(frozen=True)

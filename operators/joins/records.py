@@ -51,7 +51,7 @@ class JoinRecords:
         if late:
             self.late += [records[place] for place in _numbers(late)]
         self._keep(side, rows, records)
-        return list(self._pairs(*step))
+        return list(self._pairs(*step)) if any(step) else []
 
     def close(self, watermark: float) -> Iterator[Pair]:
         """The pairs that are complete now, and records that can get no partner."""
@@ -109,7 +109,7 @@ class JoinRecords:
 
     def _keep(self, side: int, numbers: bytes, records: list[Any]) -> None:
         kept = self._records[side]
-        rows = _numbers(numbers)
+        rows = _numbers(numbers).tolist()
         if len(kept) <= (most := max(rows, default=0)):
             kept += [None] * (most + 1 - len(kept))
         for row, record in zip(rows, records, strict=True):
@@ -118,11 +118,13 @@ class JoinRecords:
 
     def _pairs(self, lefts: bytes, rights: bytes, *gone: bytes) -> Iterator[Pair]:
         left, right = self._records
-        for one, other in zip(_numbers(lefts), _numbers(rights), strict=True):
-            yield left[one], right[other]
+        if lefts:
+            for one, other in zip(_numbers(lefts), _numbers(rights), strict=True):
+                yield left[one], right[other]
         for kept, rows in zip(self._records, gone, strict=True):
-            for row in _numbers(rows):
-                kept[row] = None
+            if rows:
+                for row in _numbers(rows):
+                    kept[row] = None
 
 
 def steps(matcher: Matcher, watermark: float) -> Iterator[list[bytes]]:
