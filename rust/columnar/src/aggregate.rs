@@ -108,20 +108,25 @@ impl Aggregate {
 
     /// What others go on with: each key with its values.
     pub fn export(&mut self) -> Result<Exported, AggregateError> {
-        let (layout, copied) = self.copy()?;
-        Ok(Exported::later(layout, move || {
-            Ok(copied.keys()?.into_iter().zip(copied.values()?).collect())
-        }))
+        let (layout, copied) = (self.layout()?, self.copy()?);
+        let encode = move || Ok(copied.keys()?.into_iter().zip(copied.values()?).collect());
+        Ok(Exported::later(layout, Box::new(encode)))
     }
 
-    /// A frame of no rows with the schema of the first one, and a copy of all keys and values.
-    pub(crate) fn copy(&mut self) -> Result<(Vec<u8>, Copied), AggregateError> {
+    /// A frame of no rows with the schema of the first one; no bytes if there was none.
+    pub(crate) fn layout(&self) -> Result<Vec<u8>, AggregateError> {
+        let layout = self.shape.as_ref().map(Shape::layout).transpose();
+        Ok(layout?.unwrap_or_default())
+    }
+
+    /// A copy of all keys and values.
+    pub(crate) fn copy(&mut self) -> Result<Copied, AggregateError> {
         let numbers = self.numbers();
         let Some(shape) = &mut self.shape else {
-            return Ok(<_>::default());
+            return Ok(Copied::default());
         };
         let keys = shape.keys.copy(&numbers)?;
-        Ok((shape.layout()?, shape.copy(keys, &numbers)?))
+        shape.copy(keys, &numbers)
     }
 
     /// Goes on with keys that others have exported, and with their schema, as if the rows had come
@@ -132,6 +137,11 @@ impl Aggregate {
         (keys, values): (&[&[u8]], &[&[u8]]),
     ) -> Result<(), AggregateError> {
         self.add(&unframed(layout.to_vec(), 0)?)?;
+        self.go_on(keys, values)
+    }
+
+    /// The same, where columns are settled.
+    pub(crate) fn go_on(&mut self, keys: &[&[u8]], values: &[&[u8]]) -> Result<(), AggregateError> {
         let (Some(shape), false) = (&mut self.shape, keys.is_empty()) else {
             return Ok(());
         };
@@ -218,6 +228,7 @@ impl Aggregate {
     /// Takes in what another of the same columns has come to; keys that were touched there are so
     /// here.
     pub(crate) fn merge(&mut self, other: &Self) -> Result<(), AggregateError> {
+        self.shape_as(other)?;
         let (Some(shape), Some(others)) = (&mut self.shape, &other.shape) else {
             return Ok(());
         };
@@ -240,9 +251,16 @@ impl Aggregate {
         )
     }
 
-    /// Has all keys touched.
-    pub(crate) fn touch_all(&mut self) {
-        self.touched = self.numbers();
+    /// Has all keys touched, and says how many they are.
+    pub(crate) fn touch_all(&mut self) -> usize {
+        let all = self.rounds.iter().filter(|last| **last > 0).count();
+        if self.touched.len() < all {
+            self.touched = self.numbers();
+            for number in &self.touched {
+                self.rounds[*number as usize] = self.round;
+            }
+        }
+        all
     }
 
     /// The numbers of the keys there are.

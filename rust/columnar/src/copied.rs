@@ -3,8 +3,8 @@
 use std::fmt;
 
 use arrow_array::ArrayRef;
-use oka_compute::Accumulated;
-use oka_compute::kept::Kept;
+use oka_compute::kept::{Kept, Later};
+use oka_compute::{Accumulated, windows};
 
 use crate::AggregateError;
 use crate::cells::{cell, encoded, joined};
@@ -14,19 +14,13 @@ use crate::distinct::CopiedDistinct;
 /// arrays, of which [`Self::encode`] makes keys and values in whichever thread.
 pub struct Exported {
     layout: Vec<u8>,
-    encode: Box<dyn FnOnce() -> Result<Kept, AggregateError> + Send>,
+    encode: Later<AggregateError>,
 }
 
 impl Exported {
     /// With a frame of no rows, and of keys and values as `encode` gives them.
-    pub(crate) fn later(
-        layout: Vec<u8>,
-        encode: impl FnOnce() -> Result<Kept, AggregateError> + Send + 'static,
-    ) -> Self {
-        Self {
-            layout,
-            encode: Box::new(encode),
-        }
+    pub(crate) fn later(layout: Vec<u8>, encode: Later<AggregateError>) -> Self {
+        Self { layout, encode }
     }
 
     /// A frame of no rows, of the schema of the first one; no bytes if there was none.
@@ -64,6 +58,14 @@ impl Copied {
             keys.append(&mut joined(columns.collect::<Result<_, _>>()?));
         }
         Ok(keys)
+    }
+
+    /// Keys and values, which who calls it encodes.
+    pub(crate) fn later(self) -> windows::Copied<AggregateError> {
+        Box::new(move || {
+            let (keys, values) = (self.keys()?, self.values()?);
+            Ok((keys.iter().collect(), values.iter().collect()))
+        })
     }
 
     /// The values, encoded: one, or an array of several.

@@ -133,6 +133,12 @@ impl Keys {
         Ok(parts)
     }
 
+    /// What `plain` gives of all numbers, in parts.
+    pub(crate) fn copy_all(&mut self) -> Result<Vec<Vec<ArrayRef>>, ArrowError> {
+        let all: Vec<_> = (0..self.len() as u32).collect();
+        self.copy(&all)
+    }
+
     /// A part of few keys is made again, with those behind it.
     fn copy_new(&mut self) -> Result<(), ArrowError> {
         let all = self.len() as u32;

@@ -1,21 +1,16 @@
 //! Aggregates per key and window over columns.
 
-mod counted;
 mod rows;
-mod sessions;
-mod sliced;
-mod state;
+mod slices;
 
 use arrow_array::{RecordBatch, UInt32Array};
 use arrow_select::concat::concat_batches;
 use arrow_select::take::take_record_batch;
+use oka_compute::windows::{Rows, Windows};
 use oka_compute::{Emit, Unit};
 use oka_window::Assigner;
 
-use self::counted::Counted;
-use self::sessions::Sessions;
-use self::sliced::Sliced;
-use self::state::{Found, State};
+use self::rows::WindowRows;
 use crate::aggregate::Aggregate;
 use crate::cells::unframed;
 use crate::copied::Exported;
@@ -33,34 +28,9 @@ pub struct WindowAggregate {
     before: i64,
     assigner: Assigner,
     bounds: Option<Bounds>,
-    kind: Kind,
+    windows: Windows<Aggregate, WindowRows>,
     late: u64,
     late_rows: Option<Vec<RecordBatch>>,
-}
-
-#[derive(Debug)]
-enum Kind {
-    Sliced(Box<Sliced>),
-    Sessions(Sessions),
-    Counted(Counted),
-}
-
-impl Kind {
-    fn state(&self) -> &dyn State {
-        match self {
-            Self::Sliced(state) => &**state,
-            Self::Sessions(state) => state,
-            Self::Counted(state) => state,
-        }
-    }
-
-    fn state_mut(&mut self) -> &mut dyn State {
-        match self {
-            Self::Sliced(state) => &mut **state,
-            Self::Sessions(state) => state,
-            Self::Counted(state) => state,
-        }
-    }
 }
 
 impl WindowAggregate {
@@ -75,26 +45,14 @@ impl WindowAggregate {
         keeps_late: bool,
     ) -> Self {
         let assigner = assigner.into();
-        let (kind, bounds) = match assigner {
-            Assigner::Sliced(windows) => (
-                Kind::Sliced(Box::new(Sliced::new(windows, lateness, emit))),
-                None,
-            ),
-            Assigner::Sessions { gap } => {
-                (Kind::Sessions(Sessions::new(gap, lateness, emit)), None)
-            }
-            Assigner::Counted { size, slide } => {
-                let counted = Counted::new(size, slide, emit);
-                (Kind::Counted(counted), Some(Bounds::of_counts()))
-            }
-        };
+        let is_counted = matches!(assigner, Assigner::Counted { .. });
         Self {
             template: aggregate,
             time,
             before: 0,
             assigner,
-            bounds,
-            kind,
+            bounds: is_counted.then(Bounds::of_counts),
+            windows: Windows::new(assigner, lateness, emit),
             late: 0,
             late_rows: keeps_late.then(Vec::new),
         }
@@ -109,7 +67,7 @@ impl WindowAggregate {
 
     /// Number of slices there are, or of windows where each key has its own.
     pub fn len(&self) -> usize {
-        self.kind.state().len()
+        self.windows.len()
     }
 
     /// Whether it keeps nothing.
@@ -161,8 +119,12 @@ impl WindowAggregate {
                 }
             }
             let mut note = |row| late.push(first + row);
-            let state = self.kind.state_mut();
-            state.add_rows(&self.template, (&places, &batch), &times, &mut note)?;
+            let (template, rows, late) = (&self.template, (&places, &batch), &mut note);
+            match &mut self.windows {
+                Windows::Sliced(it) => slices::add_rows(it, template, rows, &times, late)?,
+                Windows::Sessions(it) => rows::add_rows(it, template, rows, &times, late)?,
+                Windows::Counted(it) => rows::add_rows(it, template, rows, &times, late)?,
+            }
             first += batch.num_rows() as u32;
         }
         if !late.is_empty() {
@@ -179,42 +141,54 @@ impl WindowAggregate {
 
     /// Says that event time has come here: what is complete then comes by [`Self::give`].
     /// [`i64::MAX`] is the end of all rows.
-    pub fn advance(&mut self, watermark: i64) -> Result<(), AggregateError> {
-        self.kind.state_mut().advance(watermark)
+    pub fn advance(&mut self, watermark: i64) {
+        self.windows.advance(watermark);
     }
 
     /// Says that event time had come here before the first frame.
     pub fn go_on_from(&mut self, watermark: i64) {
-        self.kind.state_mut().go_on_from(watermark);
+        self.windows.go_on_from(watermark);
     }
 
     /// At most so many rows of windows that are complete; `None` when no further is.
     pub fn give(&mut self, most: usize) -> Result<Option<RecordBatch>, AggregateError> {
-        let found = self.kind.state_mut().give(&self.template, most);
-        self.shown(found)
+        let show = |rows: Rows<_, _>| shown(self.bounds.as_ref(), rows);
+        Ok(self.windows.give(&self.template, most, show)?.flatten())
     }
 
     /// What the windows that changed since it was called have come to, of each key that did. With
     /// [`Emit::Final`], of those that were given already. Windows of so many rows that are full come
     /// first.
     pub fn changes(&mut self) -> Result<Option<RecordBatch>, AggregateError> {
-        let found = self.kind.state_mut().changes(&self.template);
-        self.shown(found)
+        let mut found = Vec::new();
+        self.windows.changes(&self.template, |rows| {
+            found.extend(shown(self.bounds.as_ref(), rows)?);
+            Ok::<_, AggregateError>(())
+        })?;
+        match &found[..] {
+            [] => Ok(None),
+            [only] => Ok(Some(only.clone())),
+            [first, ..] => Ok(Some(concat_batches(&first.schema(), &found)?)),
+        }
     }
 
     /// Whether [`Self::changes`] has something to give.
     pub fn has_changes(&self) -> bool {
-        self.kind.state().has_changes()
+        self.windows.has_changes()
     }
 
-    /// Copies the keys of slices that are new: [`Self::export`] then takes less time.
+    /// Copies the keys that are new: [`Self::export`] then takes less time.
     pub fn copy_keys(&mut self) -> Result<(), AggregateError> {
-        self.kind.state_mut().copy_keys()
+        self.windows.copy_keys()
     }
 
     /// What others go on with: each key with what is kept of it, as records' windows keep it.
     pub fn export(&mut self) -> Result<Exported, AggregateError> {
-        self.kind.state_mut().export()
+        let layout = match self.windows {
+            Windows::Sliced(ref sliced) if sliced.is_empty() => Vec::new(),
+            _ => self.template.layout()?,
+        };
+        Ok(Exported::later(layout, self.windows.export(&NIL)?))
     }
 
     /// Goes on with keys that others have exported, and with their schema, as if the rows had come
@@ -227,22 +201,32 @@ impl WindowAggregate {
         touched: bool,
     ) -> Result<(), AggregateError> {
         self.add(&unframed(layout.to_vec(), 0)?)?;
-        let state = self.kind.state_mut();
-        state.import(&self.template, layout, entries, touched)
-    }
-
-    /// One batch, with the columns of windows.
-    fn shown(&self, found: Found) -> Result<Option<RecordBatch>, AggregateError> {
-        let Some(bounds) = &self.bounds else {
-            return Ok(None);
-        };
-        let found = found?.into_iter();
-        let found = found.map(|(windows, batch)| bounds.of(&windows, &batch));
-        let found = found.collect::<Result<Vec<_>, _>>()?;
-        match &found[..] {
-            [] => Ok(None),
-            [only] => Ok(Some(only.clone())),
-            [first, ..] => Ok(Some(concat_batches(&first.schema(), &found)?)),
-        }
+        (self.windows).import(&self.template, entries, touched, &mut NIL.to_vec())
     }
 }
+
+/// The rows, with the columns of windows.
+fn shown(
+    bounds: Option<&Bounds>,
+    rows: Rows<Aggregate, WindowRows>,
+) -> Result<Option<RecordBatch>, AggregateError> {
+    let (windows, batch) = match rows {
+        Rows::Slice {
+            window,
+            table,
+            some,
+            ..
+        } => (vec![window; some.len()], table.updates(some)?),
+        Rows::Windows(table, rows) => {
+            let windows = rows.iter().map(|row| row.window).collect();
+            (windows, Some(table.found(rows)?))
+        }
+    };
+    let (Some(bounds), Some(batch)) = (bounds, batch) else {
+        return Ok(None);
+    };
+    bounds.of(&windows, &batch).map(Some)
+}
+
+/// An encoded None: columns have no form of times but their type.
+const NIL: [u8; 1] = [0xc0];

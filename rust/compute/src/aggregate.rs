@@ -13,6 +13,7 @@ use crate::path::Path;
 use crate::problem::{AggregateError, Problem};
 use crate::short::hash;
 use crate::value::Reader;
+use crate::windows::SliceTable;
 use std::ops::Range;
 
 /// The values of all keys so far.
@@ -128,7 +129,7 @@ impl Aggregate {
     fn import(&mut self, key: &[u8], values: &[u8], touched: bool) -> Result<(), Problem> {
         let canonical = key::canonical(key, &mut self.scratch)?;
         self.groups
-            .import(&self.wanted, (key, canonical), values, touched)
+            .import_key(&self.wanted, (key, canonical), values, touched)
     }
 
     /// Reads one record and takes it in.

@@ -1,10 +1,12 @@
 //! The values of keys, wherever they were found.
 
 use crate::accumulator::{Accumulated, Aggregation, parts};
-use crate::copied::{Column, CopiedKeys, Keys, Values};
+use crate::copied::{Column, Keys, Values};
+use crate::key;
 use crate::path::Path;
 use crate::problem::Problem;
 use crate::table::KeyTable;
+use crate::windows::{Copied, SliceTable};
 use oka_window::Table;
 use std::iter;
 use std::mem;
@@ -120,15 +122,6 @@ impl Groups {
         }
     }
 
-    /// With room for about so many keys.
-    pub(crate) fn with_room(wanted: &Wanted, keys: usize) -> Self {
-        Self {
-            table: KeyTable::with_room(keys),
-            entries: Vec::with_capacity(keys),
-            ..Self::new(wanted)
-        }
-    }
-
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
@@ -213,20 +206,10 @@ impl Groups {
         Ok(())
     }
 
-    /// Number of keys touched since the last `settle`.
-    pub(crate) fn touched(&self) -> usize {
-        self.touched.len()
-    }
-
     /// Some of the keys touched since the last `settle`, in the order in which they were touched.
     #[inline]
     pub(crate) fn updates(&self, some: Range<usize>) -> impl Iterator<Item = Update<'_>> {
         self.touched[some].iter().map(|number| self.update(*number))
-    }
-
-    /// All keys, in the order in which they appeared.
-    pub(crate) fn all(&self) -> impl Iterator<Item = Update<'_>> {
-        (0..self.entries.len()).map(|number| self.update(number))
     }
 
     /// The keys from this number on, as they were first encoded.
@@ -239,15 +222,6 @@ impl Groups {
         let first = Column::of(self.entries.iter().map(|entry| &entry.value));
         let further = self.further.iter().map(|each| Column::of(each.iter()));
         Values::new(iter::once(first).chain(further).collect())
-    }
-
-    /// All keys and what they have come to, of a table that no key is taken out of.
-    pub(crate) fn copy(&mut self) -> (CopiedKeys, Values) {
-        let mut copied = mem::take(&mut self.copied);
-        copied.add(self.keys(copied.len()));
-        let keys = copied.take();
-        self.copied = copied;
-        (keys, self.values())
     }
 
     /// All of those touched, for the last time.
@@ -265,7 +239,7 @@ impl Groups {
     }
 
     /// Takes in what an update has encoded, of a key that is not here; it may count as touched.
-    pub(crate) fn import(
+    pub(crate) fn import_key(
         &mut self,
         wanted: &Wanted,
         (key, canonical): Encoded,
@@ -294,28 +268,6 @@ impl Groups {
         let values = self.further.iter_mut().zip(further);
         values.for_each(|(each, value)| each.push(value));
         Ok(())
-    }
-
-    /// Takes in what another has of the key with this number in a table, if it has it.
-    pub(crate) fn merge_key(
-        &mut self,
-        (table, number): (&KeyTable, usize),
-        other: &Self,
-    ) -> Result<(), Problem> {
-        match other.table.find_of(table, number) {
-            Some(number) => self.merge_number(other, number),
-            None => Ok(()),
-        }
-    }
-
-    /// The canonical bytes of the keys touched since the last `settle`.
-    pub(crate) fn touched_keys(&self) -> impl Iterator<Item = &[u8]> {
-        self.touched.iter().map(|number| self.table.key(*number))
-    }
-
-    /// Forgets which keys were touched.
-    pub(crate) fn settle(&mut self) {
-        drop(self.take_updates());
     }
 
     fn merge_number(&mut self, other: &Self, from: usize) -> Result<(), Problem> {
@@ -387,6 +339,72 @@ impl Table for Groups {
 
     fn subtract(&mut self, other: &Self) -> bool {
         (0..other.len()).all(|number| self.subtract_number(other, number))
+    }
+}
+
+impl SliceTable for Groups {
+    type Wanted = Wanted;
+
+    fn with_room(wanted: &Wanted, keys: usize) -> Self {
+        Self {
+            table: KeyTable::with_room(keys),
+            entries: Vec::with_capacity(keys),
+            ..Self::new(wanted)
+        }
+    }
+
+    fn touched(&self) -> usize {
+        self.touched.len()
+    }
+
+    fn settle(&mut self) {
+        drop(self.take_updates());
+    }
+
+    fn all(&mut self) -> usize {
+        self.len()
+    }
+
+    fn touched_in(wanted: &Wanted, tables: &[&Self]) -> Result<Self, Problem> {
+        let touched = tables.iter().map(|table| table.touched());
+        let mut keys = KeyTable::with_room(touched.sum());
+        for table in tables {
+            for number in &table.touched {
+                keys.number_of(&table.table, *number);
+            }
+        }
+        let mut found = Self::with_room(wanted, keys.len());
+        for table in tables {
+            for number in 0..keys.len() {
+                if let Some(number) = table.table.find_of(&keys, number) {
+                    found.merge_number(table, number)?;
+                }
+            }
+        }
+        found.touched = (0..found.len()).collect();
+        Ok(found)
+    }
+
+    fn copy_keys(&mut self) -> Result<(), Problem> {
+        Ok(())
+    }
+
+    fn copy(&mut self) -> Result<Copied<Problem>, Problem> {
+        let mut copied = mem::take(&mut self.copied);
+        copied.add(self.keys(copied.len()));
+        let (keys, values) = (copied.take(), self.values());
+        self.copied = copied;
+        Ok(Box::new(move || {
+            Ok((keys.iter().collect(), values.gather(0..values.len())))
+        }))
+    }
+
+    fn import(&mut self, wanted: &Wanted, keys: &[&[u8]], values: &[&[u8]]) -> Result<(), Problem> {
+        let mut scratch = Vec::new();
+        keys.iter().zip(values).try_for_each(|(key, values)| {
+            let canonical = key::canonical(key, &mut scratch)?;
+            self.import_key(wanted, (key, canonical), values, true)
+        })
     }
 }
 

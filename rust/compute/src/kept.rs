@@ -9,7 +9,7 @@ use crate::value::{Reader, Value};
 pub type Kept = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// What was copied of windows in no time, and is encoded by who calls it, in whichever thread.
-pub type Later = Box<dyn FnOnce() -> Result<Kept, Problem> + Send>;
+pub type Later<E = Problem> = Box<dyn FnOnce() -> Result<Kept, E> + Send>;
 
 /// What is kept of a key: how far event time has come, or how many records it had, and its windows
 /// or slices.

@@ -14,8 +14,9 @@
 //! - [`accumulator`]: what a key has come to, of numbers (`numeric`, `quantile`) or of any values
 //!   (`tally`); [`fields`]: where key and value of a record lie.
 //! - `groups`: what the keys have come to; [`aggregate`]: count, sum, min, max, mean and first per key.
-//! - [`time`]: the time of a record; [`windows`]: the same per key and window; [`kept`]: what
+//! - [`time`]: the time of a record; [`window_aggregate`]: the same per key and window; [`kept`]: what
 //!   others need of them to go on; [`copied`]: a copy of what keys have come to, taken in no time.
+//! - [`windows`]: when results of windows come and what is kept of them, of records as of columns.
 //! - [`trust`]: what of encoded values runs or imports code where they are decoded.
 //! - [`ahead`]: asks for memory before it is read.
 
@@ -42,6 +43,7 @@ mod tally;
 pub mod time;
 pub mod trust;
 pub mod value;
+pub mod window_aggregate;
 pub mod windows;
 
 pub use accumulator::{Accumulated, Aggregation, encode_text, parts};
@@ -57,4 +59,5 @@ pub use strings::ByteStrings;
 pub use tally::Tally;
 pub use time::{TimePath, Unit};
 pub use value::{ReadError, Reader, Value};
-pub use windows::{Emit, WindowAggregate};
+pub use window_aggregate::WindowAggregate;
+pub use windows::Emit;

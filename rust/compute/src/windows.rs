@@ -1,37 +1,21 @@
-//! Aggregates per key and window over encoded records: what [`crate::Aggregate`] computes, for each
-//! window.
+//! What becomes of records in windows, over tables of any kind: when results come, what is late, and what
+//! others need to go on. Encoded records and columns bring the tables.
 
 mod copied;
-mod counted;
-mod input;
 mod keyed;
-mod rows;
-mod sessions;
 mod sliced;
+mod spans;
+mod tables;
 
-use self::counted::Counted;
-use self::input::{Input, Late, State};
-use self::sessions::Sessions;
-use self::sliced::Sliced;
-use crate::accumulator::Aggregation;
-use crate::fields::KeyPath;
-use crate::groups::{Update, Wanted};
+pub use self::keyed::Keyed;
+pub use self::sliced::Sliced;
+pub use self::spans::Spans;
+pub use self::tables::{SliceTable, WindowTable};
+
 use crate::kept::Later;
-use crate::path::Path;
-use crate::problem::{AggregateError, Problem};
-use crate::time::TimePath;
-use oka_window::{Assigner, Window};
-
-pub use self::input::Foreign;
-
-/// The values of all keys and windows that are not gone.
-#[derive(Debug)]
-pub struct WindowAggregate {
-    input: Input,
-    wanted: Wanted,
-    late: Late,
-    kind: Kind,
-}
+use crate::strings::ByteStrings;
+use oka_window::{Assigner, Counted, Sessions, Window};
+use std::ops::Range;
 
 /// When the values of a window are given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,181 +26,153 @@ pub enum Emit {
     Updates,
 }
 
+/// Windows of one kind, with what the keys have come to there: in a table for each slice, or in one of all
+/// windows where each key has its own.
 #[derive(Debug)]
-enum Kind {
-    Sliced(Box<Sliced>),
-    Sessions(Sessions),
-    Counted(Counted),
+pub enum Windows<T, W> {
+    Sliced(Box<Sliced<T>>),
+    Sessions(Keyed<Sessions, W>),
+    Counted(Keyed<Counted, W>),
 }
+
+/// Rows that are to be given.
+#[derive(Debug)]
+pub enum Rows<'a, T, W> {
+    /// Those of a window, of a table: some of the keys that were touched, in that order; or of all.
+    Slice {
+        window: Window,
+        table: &'a mut T,
+        some: Range<usize>,
+        of_all: bool,
+    },
+    Windows(&'a mut W, &'a [Row]),
+}
+
+/// The values under a number, which are those of a key in a window.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    pub number: usize,
+    pub key: usize,
+    pub window: Window,
+}
+
+/// Keys and values, both encoded, which were copied in no time: who calls it encodes them. The values of a
+/// slice's table are those of its keys.
+pub type Copied<E> = Box<dyn FnOnce() -> Result<(ByteStrings, ByteStrings), E> + Send>;
 
 /// Does the same with whatever kind it is.
 macro_rules! each {
-    ($kind:expr, $state:ident => $does:expr) => {
-        match $kind {
-            Kind::Sliced($state) => $does,
-            Kind::Sessions($state) => $does,
-            Kind::Counted($state) => $does,
+    ($windows:expr, $kind:ident => $does:expr) => {
+        match $windows {
+            Windows::Sliced($kind) => $does,
+            Windows::Sessions($kind) => $does,
+            Windows::Counted($kind) => $does,
         }
     };
 }
 
-impl WindowAggregate {
-    /// `key` and `value` lead from the record to its key and its value; a count needs no value, and
-    /// windows of so many records no time. Late records are kept for [`Self::take_late`] where that
-    /// is wanted.
-    pub fn new(
-        (aggregation, value): (Aggregation, Path),
-        key: impl Into<KeyPath>,
-        time: TimePath,
-        (assigner, lateness): (impl Into<Assigner>, u64),
-        emit: Emit,
-        keeps_late: bool,
-    ) -> Self {
-        let kind = match assigner.into() {
+impl<T: SliceTable, W: WindowTable<Wanted = T::Wanted, Error = T::Error>> Windows<T, W> {
+    /// `lateness` is for how long complete windows are kept.
+    pub fn new(assigner: Assigner, lateness: u64, emit: Emit) -> Self {
+        let tells_changes = emit == Emit::Updates;
+        match assigner {
             Assigner::Sliced(windows) => {
-                Kind::Sliced(Box::new(Sliced::new(windows, lateness, emit)))
+                Self::Sliced(Box::new(Sliced::new(windows, lateness, emit)))
             }
-            Assigner::Sessions { gap } => Kind::Sessions(Sessions::new(gap, lateness, emit)),
-            Assigner::Counted { size, slide } => Kind::Counted(Counted::new(size, slide, emit)),
-        };
-        Self {
-            input: Input::new((aggregation, value), key.into(), time),
-            wanted: Wanted::new(aggregation),
-            late: Late::new(keeps_late),
-            kind,
+            Assigner::Sessions { gap } => {
+                Self::Sessions(Keyed::new(Sessions::new(gap, lateness, tells_changes)))
+            }
+            Assigner::Counted { size, slide } => {
+                Self::Counted(Keyed::new(Counted::new(size, slide, tells_changes)))
+            }
         }
-    }
-
-    /// Computes this, too, of the same records by the same keys; called before the first record.
-    #[must_use]
-    pub fn and(mut self, aggregation: Aggregation, value: Path) -> Self {
-        self.wanted.further.push((aggregation, value));
-        self
-    }
-
-    /// Has a record that fails leave everything as it was; called before the first record.
-    #[must_use]
-    pub fn careful(mut self, careful: bool) -> Self {
-        self.wanted.careful = careful;
-        self
-    }
-
-    /// Whether a record has come.
-    pub fn has_begun(&self) -> bool {
-        self.input.has_begun
-    }
-
-    /// Whether it keeps nothing.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     /// Number of slices of time that there are, or of windows where each key has its own.
     pub fn len(&self) -> usize {
-        each!(&self.kind, state => state.len())
+        each!(self, kind => kind.len())
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// How far event time has come.
     pub fn watermark(&self) -> Option<i64> {
-        each!(&self.kind, state => state.watermark())
-    }
-
-    /// How many records came when their windows were gone.
-    pub fn late(&self) -> u64 {
-        self.late.count
-    }
-
-    /// Those that came since it was called, encoded, and how many they are.
-    pub fn take_late(&mut self) -> (usize, Vec<u8>) {
-        self.late.take()
-    }
-
-    /// The first time that came, as its record had it; `None` before.
-    pub fn form(&self) -> Option<&[u8]> {
-        (!self.input.form.is_empty()).then_some(&self.input.form)
-    }
-
-    /// Says what to keep for the form of the times.
-    pub fn set_form(&mut self, form: Vec<u8>) {
-        self.input.form = form;
-    }
-
-    /// Takes in the `records` encoded records of `body`, up to one that fails.
-    pub fn update(
-        &mut self,
-        body: &[u8],
-        records: usize,
-        foreign: Foreign,
-    ) -> Result<(), AggregateError> {
-        let Self {
-            input,
-            wanted,
-            late,
-            kind,
-        } = self;
-        match kind {
-            Kind::Sliced(state) => {
-                input.take_in((body, records), foreign, wanted, &mut **state, late)
-            }
-            Kind::Sessions(state) => input.take_in((body, records), foreign, wanted, state, late),
-            Kind::Counted(state) => input.take_in((body, records), foreign, wanted, state, late),
-        }
+        each!(self, kind => kind.watermark())
     }
 
     /// Says that event time has come here: what is complete then comes by [`Self::give`].
     /// [`i64::MAX`] is the end of all records.
     pub fn advance(&mut self, watermark: i64) {
-        each!(&mut self.kind, state => state.advance(watermark));
+        each!(self, kind => kind.advance(watermark));
     }
 
-    /// Gives at most so many rows of windows that are complete, and how many they were; 0 when no
-    /// further is.
-    pub fn give<E: From<Problem>>(
+    /// Says that event time had come here before the first record.
+    pub fn go_on_from(&mut self, watermark: i64) {
+        match self {
+            Self::Sliced(sliced) => sliced.go_on_from(watermark),
+            Self::Sessions(sessions) => sessions.advance(watermark),
+            Self::Counted(_) => {}
+        }
+    }
+
+    /// Shows at most so many rows of windows that are complete; `None` when no further is.
+    pub fn give<O, E: From<T::Error>>(
         &mut self,
+        wanted: &T::Wanted,
         most: usize,
-        visit: impl FnMut(Window, Update) -> Result<(), E>,
-    ) -> Result<usize, E> {
-        each!(&mut self.kind, state => state.give(&self.wanted, most, visit))
+        show: impl FnMut(Rows<T, W>) -> Result<O, E>,
+    ) -> Result<Option<O>, E> {
+        match self {
+            Self::Sliced(sliced) => sliced.give(wanted, most, show),
+            Self::Sessions(sessions) => sessions.give(most, show),
+            Self::Counted(counted) => counted.give(most, show),
+        }
     }
 
-    /// Gives what the windows that changed since it was called have come to, of each key that did.
-    /// With [`Emit::Final`], of those that were given already. Windows of so many records that are
-    /// full come first.
-    pub fn changes<E: From<Problem>>(
+    /// Shows what the windows that changed since it was called have come to, of each key that did. With
+    /// [`Emit::Final`], of those that were given already. Windows of so many records that are full come
+    /// first.
+    pub fn changes<E: From<T::Error>>(
         &mut self,
-        visit: impl FnMut(Window, Update) -> Result<(), E>,
+        wanted: &T::Wanted,
+        show: impl FnMut(Rows<T, W>) -> Result<(), E>,
     ) -> Result<(), E> {
-        each!(&mut self.kind, state => state.changes(&self.wanted, visit))
+        match self {
+            Self::Sliced(sliced) => sliced.changes(wanted, show),
+            Self::Sessions(sessions) => sessions.changes(show),
+            Self::Counted(counted) => counted.changes(show),
+        }
     }
 
-    /// Whether [`Self::changes`] has something to give.
+    /// Whether [`Self::changes`] has something to show.
     pub fn has_changes(&self) -> bool {
-        each!(&self.kind, state => state.has_changes())
+        each!(self, kind => kind.has_changes())
     }
 
-    /// Copies the keys that are new where each key has windows of its own: [`Self::export`] then takes less
+    /// Copies the keys that are new, and makes room for a copy of windows: [`Self::export`] then takes less
     /// time.
-    pub fn copy_keys(&mut self) {
-        each!(&mut self.kind, state => state.copy_keys());
+    pub fn copy_keys(&mut self) -> Result<(), T::Error> {
+        each!(self, kind => kind.copy_keys())
     }
 
-    /// Each key, as it was first encoded, and what is kept of it: the watermark, and for each slice
-    /// its start, the form of its times and the values; of a session, its start and end; of windows
-    /// of so many records, their number, and of each window its start and the values.
-    pub fn export(&mut self) -> Later {
-        each!(&mut self.kind, state => state.export(&self.input.form))
+    /// Each key, encoded, and what is kept of it: the watermark, and for each slice its start, the form of
+    /// its times and the values; of a session, its start and end; of windows of so many records, their
+    /// number, and of each window its start and the values.
+    pub fn export(&mut self, form: &[u8]) -> Result<Later<T::Error>, T::Error> {
+        each!(self, kind => kind.export(form))
     }
 
-    /// Goes on with a key that another has exported, as if its records had come here; before the
-    /// first one. [`Self::imported`] is to be called behind the last.
-    pub fn import(&mut self, key: &[u8], kept: &[u8]) -> Result<(), Problem> {
-        let Input { scratch, form, .. } = &mut self.input;
-        let key = (key, crate::key::canonical(key, scratch)?);
-        each!(&mut self.kind, state => state.import(&self.wanted, key, kept, form))
-    }
-
-    /// All keys were imported; `touched` says that [`Self::changes`] shall give them.
-    pub fn imported(&mut self, touched: bool) {
-        each!(&mut self.kind, state => state.imported(touched));
+    /// Goes on with keys that another has exported, as if their records had come here; before the first
+    /// one. `touched` says that [`Self::changes`] shall give them. A `form` that is empty becomes theirs.
+    pub fn import(
+        &mut self,
+        wanted: &T::Wanted,
+        entries: &[(&[u8], &[u8])],
+        touched: bool,
+        form: &mut Vec<u8>,
+    ) -> Result<(), T::Error> {
+        each!(self, kind => kind.import(wanted, entries, touched, form))
     }
 }

@@ -130,15 +130,20 @@ proptest! {
         }
         // Another goes on with it.
         let mut after = sliced(sizes, further);
-        for (key, kept) in before.export()().expect("keys") {
-            after.import(&key, &kept).expect("what was exported");
-        }
-        after.imported(false);
+        let exported = before.export()().expect("keys");
+        after.import(&lent(&exported), false).expect("what was exported");
         add(&mut after, rest);
         complete(&mut after, i64::MAX, &mut found);
         prop_assert_eq!(found, expected(&records, sizes, further));
         prop_assert_eq!((after.len(), after.late()), (0, 0));
     }
+}
+
+fn lent(pairs: &[(Vec<u8>, Vec<u8>)]) -> Vec<(&[u8], &[u8])> {
+    pairs
+        .iter()
+        .map(|(key, kept)| (&key[..], &kept[..]))
+        .collect()
 }
 
 fn sorted(mut pairs: Kept) -> Kept {
@@ -207,7 +212,8 @@ fn a_state_of_something_else_is_refused() {
             &[0x92, 3, 0x91, 0x92, 4, 1],
             &[0x92, 0xc0, 0xdd],
         ] {
-            assert!(windows.import(&[1], kept).is_err(), "{assigner:?} {kept:?}");
+            let imported = windows.import(&[(&[1], kept)], false);
+            assert!(imported.is_err(), "{assigner:?} {kept:?}");
         }
     }
 }
@@ -219,11 +225,11 @@ fn count_windows_of_another_size_are_refused() {
     add(&mut before, &[(1, 0, 0); 5]);
     let exported = before.export()().expect("keys");
     for (size, slide) in [(4, 2), (3, 3), (3, 1), (9, 2)] {
-        let imported = counted(size, slide).import(&exported[0].0, &exported[0].1);
+        let imported = counted(size, slide).import(&lent(&exported[..1]), false);
         assert_eq!(imported, Err(Problem::NoWindows), "{size} {slide}");
     }
     let mut after = counted(3, 2);
-    let imported = after.import(&exported[0].0, &exported[0].1);
+    let imported = after.import(&lent(&exported[..1]), false);
     assert_eq!(
         (imported, after.export()().expect("keys")),
         (Ok(()), exported)

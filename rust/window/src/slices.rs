@@ -173,7 +173,7 @@ impl<T: Table> Slices<T> {
     /// The merge of the slices of the window that [`Self::complete`] has given.
     ///
     /// Where tables can be subtracted it goes on with that of the window before.
-    pub fn merged(&mut self, window: Window, make: impl FnOnce() -> T) -> Result<&T, T::Error> {
+    pub fn merged(&mut self, window: Window, make: impl FnOnce() -> T) -> Result<&mut T, T::Error> {
         let running = self
             .running
             .take()
@@ -191,7 +191,7 @@ impl<T: Table> Slices<T> {
         }
         running.span = window;
         self.width = 0; // a late time is to be looked at
-        Ok(&self.running.insert(running).table)
+        Ok(&mut self.running.insert(running).table)
     }
 
     /// The slices of a window, in order.

@@ -3,17 +3,15 @@
 use arrow_array::{RecordBatch, UInt32Array};
 use arrow_select::take::take_record_batch;
 use oka_compute::Problem;
-use oka_window::{Live, Window};
+use oka_compute::windows::{Copied, Keyed, Row, Spans, WindowTable};
 
-use super::state::Found;
 use crate::AggregateError;
 use crate::aggregate::Aggregate;
-use crate::copied::Copied;
 use crate::shape::{Places, Shape};
 
-/// Keys and values: those of windows by the windows' numbers.
+/// Keys, and the values of windows by number.
 #[derive(Debug, Default)]
-pub(super) struct Rows {
+pub(super) struct WindowRows {
     shape: Option<Shape>,
     /// How many numbers of windows there are.
     count: usize,
@@ -21,35 +19,137 @@ pub(super) struct Rows {
     pending: (Vec<u32>, Vec<u32>),
 }
 
-impl Rows {
-    /// The numbers of the keys of rows.
-    pub(super) fn numbers(
-        &mut self,
-        template: &Aggregate,
-        (places, batch): (&Places, &RecordBatch),
-    ) -> Result<Vec<u32>, AggregateError> {
-        let shape = self.shape(template)?;
-        Ok(shape.numbers(places, batch)?.0.to_vec())
+/// A row of a batch.
+#[derive(Clone, Copy)]
+pub(crate) struct InBatch<'a> {
+    places: &'a Places,
+    batch: &'a RecordBatch,
+    row: u32,
+}
+
+/// Takes in rows with these times, if they have some; tells of those that are late.
+pub(super) fn add_rows<S: Spans>(
+    windows: &mut Keyed<S, WindowRows>,
+    template: &Aggregate,
+    (places, batch): (&Places, &RecordBatch),
+    times: &[i64],
+    late: &mut dyn FnMut(u32),
+) -> Result<(), AggregateError> {
+    let shape = windows.table.shape(template)?;
+    let keys = shape.numbers(places, batch)?.0.to_vec();
+    for (row, key) in keys.into_iter().enumerate() {
+        let time = if S::TIMED { times[row] } else { 0 };
+        let row = row as u32;
+        let record = InBatch { places, batch, row };
+        if !windows.add(key as usize, time, record)? {
+            late(row);
+        }
+    }
+    windows.table.flush(places, batch)
+}
+
+impl WindowTable for WindowRows {
+    type Wanted = Aggregate;
+    type Error = AggregateError;
+    type Record<'a> = InBatch<'a>;
+
+    #[inline]
+    fn begin(&mut self, window: usize, record: InBatch) -> Result<(), AggregateError> {
+        self.add(window, record)
     }
 
     /// Notes that a row is in a window; [`Self::flush`] takes it in.
     #[inline]
-    pub(super) fn push(&mut self, row: u32, window: usize) {
+    fn add(&mut self, window: usize, record: InBatch) -> Result<(), AggregateError> {
         self.count = self.count.max(window + 1);
-        self.pending.0.push(row);
+        self.pending.0.push(record.row);
         self.pending.1.push(window as u32);
+        if self.pending.0.len() > MOST_PENDING {
+            self.flush(record.places, record.batch)?;
+        }
+        Ok(())
     }
 
-    /// How many rows are noted.
-    pub(super) fn pending(&self) -> usize {
-        self.pending.0.len()
+    fn join(&mut self, into: usize, from: usize, record: InBatch) -> Result<(), AggregateError> {
+        self.flush(record.places, record.batch)?;
+        let results = self.shape.iter_mut().flat_map(|shape| &mut shape.results);
+        for result in results {
+            result.join(into as u32, from as u32)?;
+        }
+        Ok(())
     }
 
-    /// Takes in what was noted of a batch.
-    pub(super) fn flush(
+    fn keep_keys(&mut self, keys: &[usize]) -> Result<Vec<usize>, AggregateError> {
+        let Some(shape) = &mut self.shape else {
+            return Ok(Vec::new());
+        };
+        let mut kept = shape.keys.without_rows()?;
+        let keys = shape.keys.plain(&numbered(keys))?;
+        let keys = kept.of(&keys)?.0.iter();
+        let keys = keys.map(|key| *key as usize).collect();
+        shape.keys = kept;
+        Ok(keys)
+    }
+
+    fn keep_windows(&mut self, windows: &[usize]) -> Result<(), AggregateError> {
+        let Some(shape) = &mut self.shape else {
+            return Ok(());
+        };
+        let mut kept = shape.without_rows()?;
+        let windows = numbered(windows);
+        self.count = windows.len();
+        let places: Vec<_> = (0..windows.len() as u32).collect();
+        let (ours, theirs) = (
+            (&places[..], self.count),
+            (&shape.results[..], &windows[..]),
+        );
+        Shape::merge(&mut kept.results, ours, theirs)?;
+        shape.results = kept.results;
+        Ok(())
+    }
+
+    fn copy_keys(&mut self) -> Result<(), AggregateError> {
+        if let Some(shape) = &mut self.shape {
+            shape.keys.copy_many()?;
+        }
+        Ok(())
+    }
+
+    fn copy(&mut self, windows: &[u32]) -> Result<Copied<AggregateError>, AggregateError> {
+        let Some(shape) = &mut self.shape else {
+            return Ok(crate::copied::Copied::default().later());
+        };
+        let keys = shape.keys.copy_all()?;
+        Ok(shape.copy(keys, windows)?.later())
+    }
+
+    fn import_keys(
         &mut self,
-        (places, batch): (&Places, &RecordBatch),
-    ) -> Result<(), AggregateError> {
+        wanted: &Aggregate,
+        keys: &[&[u8]],
+    ) -> Result<Vec<usize>, AggregateError> {
+        if keys.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (numbers, _) = self.shape(wanted)?.keys.import(keys)?;
+        Ok(numbers.iter().map(|number| *number as usize).collect())
+    }
+
+    fn import(&mut self, _: &Aggregate, values: &[&[u8]]) -> Result<(), AggregateError> {
+        self.count = values.len();
+        let numbers: Vec<_> = (0..self.count as u32).collect();
+        match &mut self.shape {
+            Some(shape) if !values.is_empty() => {
+                Shape::import(&mut shape.results, (&numbers, self.count), values)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl WindowRows {
+    /// Takes in what was noted of a batch.
+    fn flush(&mut self, places: &Places, batch: &RecordBatch) -> Result<(), AggregateError> {
         let (rows, windows) = &mut self.pending;
         let (Some(first), Some(shape)) = (rows.first(), &mut self.shape) else {
             return Ok(());
@@ -67,110 +167,12 @@ impl Rows {
         Ok(())
     }
 
-    /// Takes into a window what another has come to.
-    pub(super) fn join(&mut self, into: usize, from: usize) -> Result<(), AggregateError> {
-        let results = self.shape.iter_mut().flat_map(|shape| &mut shape.results);
-        for result in results {
-            result.join(into as u32, from as u32)?;
-        }
-        Ok(())
-    }
-
-    /// The rows of windows, of each of which `of` tells the number of its key, and its times.
-    pub(super) fn found(
-        &mut self,
-        numbers: &[usize],
-        of: impl Fn(usize) -> (usize, Window),
-    ) -> Found {
-        let Some(shape) = self.shape.as_mut().filter(|_| !numbers.is_empty()) else {
-            return Ok(Vec::new());
-        };
-        let of = |number: &usize| {
-            let (key, window) = of(*number);
-            (key as u32, window)
-        };
-        let (keys, windows): (Vec<_>, Vec<_>) = numbers.iter().map(of).unzip();
-        let batch = shape.take(&keys, &numbered(numbers))?;
-        Ok(vec![(windows, batch)])
-    }
-
-    /// Keeps these alone, windows with their places as numbers. The numbers of the keys then.
-    pub(super) fn keep(&mut self, live: &Live) -> Result<Vec<usize>, AggregateError> {
-        let Some(shape) = &mut self.shape else {
-            return Ok(Vec::new());
-        };
-        let mut kept = shape.without_rows()?;
-        let keys = shape.keys.plain(&numbered(&live.keys))?;
-        let keys = kept.keys.of(&keys)?.0.iter();
-        let keys = keys.map(|key| *key as usize).collect();
-        std::mem::swap(&mut kept.keys, &mut shape.keys);
-        self.keep_windows(&live.windows)?;
-        Ok(keys)
-    }
-
-    /// Keeps all keys, and of windows these alone.
-    pub(super) fn keep_windows(&mut self, windows: &[usize]) -> Result<(), AggregateError> {
-        let Some(shape) = &mut self.shape else {
-            return Ok(());
-        };
-        let mut kept = shape.without_rows()?;
-        let windows = numbered(windows);
-        self.count = windows.len();
-        let places: Vec<_> = (0..windows.len() as u32).collect();
-        let (ours, theirs) = (
-            (&places[..], self.count),
-            (&shape.results[..], &windows[..]),
-        );
-        Shape::merge(&mut kept.results, ours, theirs)?;
-        shape.results = kept.results;
-        Ok(())
-    }
-
-    /// A frame of no rows, and a copy of the keys and the values of these numbers.
-    pub(super) fn copy(
-        &self,
-        keys: &[u32],
-        windows: &[u32],
-    ) -> Result<(Vec<u8>, Copied), AggregateError> {
-        let Some(shape) = &self.shape else {
-            return Ok(<_>::default());
-        };
-        Ok((
-            shape.layout()?,
-            shape.copy(vec![shape.keys.plain(keys)?], windows)?,
-        ))
-    }
-
-    /// The numbers of keys that were encoded.
-    pub(super) fn import_keys(
-        &mut self,
-        template: &Aggregate,
-        keys: &[&[u8]],
-    ) -> Result<Vec<usize>, AggregateError> {
-        if keys.is_empty() {
-            return Ok(Vec::new());
-        }
-        let (numbers, _) = self.shape(template)?.keys.import(keys)?;
-        let numbers: Vec<_> = numbers.iter().map(|number| *number as usize).collect();
-        let mut each = numbers.clone();
-        each.sort_unstable();
-        each.dedup();
-        if each.len() < numbers.len() {
-            return Err(Problem::Twice.into());
-        }
-        Ok(numbers)
-    }
-
-    /// Goes on with the values of windows, which have their places as numbers.
-    pub(super) fn import(&mut self, values: &[&[u8]]) -> Result<(), AggregateError> {
-        self.count = values.len();
-        let numbers: Vec<_> = (0..self.count as u32).collect();
-        match &mut self.shape {
-            Some(shape) if !values.is_empty() => {
-                Shape::import(&mut shape.results, (&numbers, self.count), values)
-            }
-            _ => Ok(()),
-        }
+    /// Keys and values of these rows.
+    pub(super) fn found(&mut self, rows: &[Row]) -> Result<RecordBatch, AggregateError> {
+        let of = |row: &Row| (row.key as u32, row.number as u32);
+        let (keys, numbers): (Vec<_>, Vec<_>) = rows.iter().map(of).unzip();
+        let shape = self.shape.as_mut().ok_or(Problem::NoWindows)?;
+        shape.take(&keys, &numbers)
     }
 
     fn shape(&mut self, template: &Aggregate) -> Result<&mut Shape, AggregateError> {
@@ -186,3 +188,6 @@ impl Rows {
 fn numbered(numbers: &[usize]) -> Vec<u32> {
     numbers.iter().map(|number| *number as u32).collect()
 }
+
+/// A row may be in many windows: so many are gathered at most.
+const MOST_PENDING: usize = 1 << 16;

@@ -1,87 +1,155 @@
-//! Keys that have windows of their own.
+//! Windows that each key has of its own: sessions and count windows.
 
-use crate::copied::{self, CopiedKeys};
-use crate::groups::Encoded;
-use crate::table::KeyTable;
-use std::hint::black_box;
-use std::mem;
+use super::copied::Spare;
+use super::spans::Spans;
+use super::{Row, Rows, WindowTable};
+use crate::kept::Later;
+use crate::problem::Problem;
+use std::iter;
 
-/// Keys as they were first encoded, by number.
-#[derive(Debug, Default)]
-pub(super) struct Keys {
-    table: KeyTable,
-    /// Those that are encoded otherwise than their canonical bytes.
-    forms: Vec<Option<Box<[u8]>>>,
-    /// Numbers that the next keys may have.
-    ahead: std::vec::IntoIter<u32>,
-    copied: copied::Keys,
+/// The windows of keys. Where a record makes one of two, the values of the earlier come first.
+#[derive(Debug)]
+pub struct Keyed<S, W> {
+    pub spans: S,
+    pub table: W,
+    spare: Spare,
 }
 
-impl Keys {
-    /// The number of a key; a new one gets the next.
+impl<S: Spans, W: WindowTable> Keyed<S, W> {
+    pub fn new(spans: S) -> Self {
+        Self {
+            spans,
+            table: W::default(),
+            spare: Spare::default(),
+        }
+    }
+
+    /// Takes in a record of the key with this number. False if it is late.
     #[inline]
-    pub(super) fn number(&mut self, (key, canonical): Encoded) -> usize {
-        let number = match self.ahead.next() {
-            Some(guess) => self.table.number_near(canonical, guess),
-            None => self.table.number(canonical),
+    pub fn add(&mut self, key: usize, time: i64, record: W::Record<'_>) -> Result<bool, W::Error> {
+        self.spans.add(&mut self.table, (key, time), record)
+    }
+
+    pub fn len(&self) -> usize {
+        self.spans.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub fn watermark(&self) -> Option<i64> {
+        self.spans.watermark()
+    }
+
+    pub fn advance(&mut self, watermark: i64) {
+        self.spans.advance(watermark);
+    }
+
+    pub fn give<T, O, E: From<W::Error>>(
+        &mut self,
+        most: usize,
+        show: impl FnOnce(Rows<T, W>) -> Result<O, E>,
+    ) -> Result<Option<O>, E> {
+        self.compact()?;
+        let complete = iter::from_fn(|| self.spans.next_complete());
+        let complete: Vec<_> = complete.take(most).collect();
+        self.show(&complete, show)
+    }
+
+    pub fn changes<T, E: From<W::Error>>(
+        &mut self,
+        mut show: impl FnMut(Rows<T, W>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        if !S::TIMED {
+            self.give(usize::MAX, &mut show)?;
+        }
+        let changed = self.spans.take_changed();
+        self.show(&changed, show)?;
+        Ok(())
+    }
+
+    pub fn has_changes(&self) -> bool {
+        self.spans.has_changed()
+    }
+
+    pub fn copy_keys(&mut self) -> Result<(), W::Error> {
+        self.spare.make_room(self.len(), self.spans.counts().len());
+        self.table.copy_keys()
+    }
+
+    pub fn export(&mut self, form: &[u8]) -> Result<Later<W::Error>, W::Error> {
+        let spans = &self.spans;
+        let window = |number| Row {
+            number,
+            key: spans.key(number),
+            window: spans.window(number),
         };
-        if number == self.forms.len() {
-            let differs = canonical != key;
-            self.forms.push(differs.then(|| key.into()));
+        let copied = (self.spare).copy(spans.counts(), self.len(), spans.numbers().map(window));
+        let table = self.table.copy(copied.numbers())?;
+        let (watermark, form) = (self.watermark(), form.to_vec());
+        Ok(Box::new(move || {
+            let (keys, values) = table()?;
+            let mut found = Vec::new();
+            copied.by_key(&keys, &values, |key, count, windows| {
+                found
+                    .extend(S::kept((watermark, count), windows, &form).map(|it| (key.into(), it)));
+            });
+            Ok(found)
+        }))
+    }
+
+    pub fn import(
+        &mut self,
+        wanted: &W::Wanted,
+        entries: &[(&[u8], &[u8])],
+        touched: bool,
+        form: &mut Vec<u8>,
+    ) -> Result<(), W::Error> {
+        let keys: Vec<_> = entries.iter().map(|(key, _)| *key).collect();
+        let (keys, mut values) = (self.table.import_keys(wanted, &keys)?, Vec::new());
+        for (key, (_, kept)) in keys.into_iter().zip(entries) {
+            if self.spans.has_key(key) {
+                return Err(Problem::Twice.into());
+            }
+            self.spans.restore(key, kept, &mut values, form)?;
         }
-        number
-    }
-
-    /// The key with this number, encoded.
-    pub(super) fn get(&self, number: usize) -> &[u8] {
-        let form = self.forms[number].as_deref();
-        form.unwrap_or_else(|| self.table.key(number))
-    }
-
-    /// Reads the keys with these numbers all at once.
-    pub(super) fn read(&self, numbers: impl Iterator<Item = usize>) {
-        let bytes = numbers.filter_map(|number| self.get(number).first());
-        black_box(bytes.fold(0, |all, byte| all ^ byte));
-    }
-
-    /// Copies those that are new: [`Self::copy`] then takes less time.
-    pub(super) fn copy_new(&mut self) {
-        let mut copied = mem::take(&mut self.copied);
-        let new = copied.len()..self.forms.len();
-        copied.add(new.map(|number| self.get(number)));
-        self.copied = copied;
-    }
-
-    /// All of them, in the order of their numbers.
-    pub(super) fn copy(&mut self) -> CopiedKeys {
-        self.copy_new();
-        self.copied.take()
-    }
-
-    pub(super) fn is_large(&self) -> bool {
-        self.table.is_large()
-    }
-
-    /// Reads at once what [`Self::number`] will of the next keys, which have these hashes. Numbers
-    /// that they may have.
-    pub(super) fn read_ahead(&mut self, hashes: &[u64]) -> &[u32] {
-        self.ahead = self.table.read_ahead(hashes).into_iter();
-        self.ahead.as_slice()
-    }
-
-    /// Forgets all but these, which are in order, if these are few. Their numbers then.
-    pub(super) fn keep(&mut self, numbers: &[usize]) -> Vec<usize> {
-        if numbers.len() > self.forms.len() / 2 {
-            return numbers.to_vec();
+        self.table.import(wanted, &values)?;
+        if !touched {
+            self.spans.take_changed();
         }
-        let mut table = KeyTable::with_room(numbers.len());
-        for (place, number) in numbers.iter().enumerate() {
-            table.number_of(&self.table, *number);
-            self.forms.swap(place, *number);
+        Ok(())
+    }
+
+    /// Shows these windows, if there are some.
+    fn show<T, O, E>(
+        &mut self,
+        numbers: &[usize],
+        show: impl FnOnce(Rows<T, W>) -> Result<O, E>,
+    ) -> Result<Option<O>, E> {
+        if numbers.is_empty() {
+            return Ok(None);
         }
-        self.table = table;
-        self.copied = copied::Keys::default();
-        self.forms.truncate(numbers.len());
-        (0..numbers.len()).collect()
+        let row = |number: &usize| Row {
+            number: *number,
+            key: self.spans.key(*number),
+            window: self.spans.window(*number),
+        };
+        let rows: Vec<_> = numbers.iter().map(row).collect();
+        show(Rows::Windows(&mut self.table, &rows)).map(Some)
+    }
+
+    /// Forgets what is gone.
+    fn compact(&mut self) -> Result<(), W::Error> {
+        if let Some(live) = self.spans.compact() {
+            let keys = if S::TIMED {
+                self.table.keep_keys(&live.keys)?
+            } else {
+                Vec::new() // counts of keys are kept
+            };
+            self.table.keep_windows(&live.windows)?;
+            self.spans.renumber(&live, &keys);
+        }
+        Ok(())
     }
 }

@@ -1,167 +1,165 @@
-//! Windows of one size over encoded records.
+//! Windows of one size.
 //!
 //! Records come into the table of their slice, and a window is the merge of its slices in order. So
 //! in windows that overlap, the first value and the first of equal ones are those of the earliest
 //! slice, and sums of floats add up slice by slice.
 
-use super::Emit;
-use super::input::{State, in_time};
-use crate::copied::{CopiedKeys, Values};
-use crate::groups::{Encoded, Groups, Update, Wanted};
+use super::{Copied, Emit, Rows, SliceTable};
 use crate::kept::{Kept, Later, integer, kept, kept_window, read_kept};
 use crate::key;
 use crate::problem::Problem;
 use crate::table::KeyTable;
-use oka_window::{Slices, Window, Windows};
+use oka_window::{Missed, Slices, Window};
+use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Tumbling or sliding windows: slices, each with a table of its keys.
 #[derive(Debug)]
-pub(super) struct Sliced {
-    slices: Slices<Groups>,
+pub struct Sliced<T> {
+    slices: Slices<T>,
     emit: Emit,
-    giving: Option<Giving>,
-    /// How many keys the last window had.
+    giving: Option<Giving<T>>,
+    /// How many rows the last window had.
     keys: usize,
-    /// How far event time had come where state was exported.
-    watermark: Option<i64>,
 }
 
-/// A complete window of which some rows were given.
+/// A complete window.
 #[derive(Debug)]
-struct Giving {
+struct Giving<T> {
     window: Window,
-    /// What it came to, where that is not a table in the slices.
-    groups: Option<Groups>,
-    rows: usize,
+    /// Its keys that changed, where it is several slices and these alone are given.
+    changed: Option<T>,
+    /// Those that are not given yet.
+    rows: Range<usize>,
 }
 
-impl Sliced {
-    pub(super) fn new(windows: Windows, lateness: u64, emit: Emit) -> Self {
+impl<T: SliceTable> Sliced<T> {
+    pub fn new(windows: oka_window::Windows, lateness: u64, emit: Emit) -> Self {
         Self {
             slices: Slices::new(windows, lateness),
             emit,
             giving: None,
             keys: FIRST_KEYS,
-            watermark: None,
         }
     }
 
-    /// The next window that is complete, with what is to be given of it.
-    fn next_complete(&mut self, wanted: &Wanted) -> Result<Option<Giving>, Problem> {
-        let Some(window) = self.slices.complete() else {
-            return Ok(None);
-        };
-        let groups = match self.emit {
-            Emit::Updates => {
-                let groups = touched(&mut self.slices, window, wanted)?;
-                if self.slices.windows().are_slices() {
-                    let slices = self.slices.of(window);
-                    slices.for_each(|slice| slice.table.settle());
-                }
-                Some(groups)
-            }
-            Emit::Final => {
-                let slices = self.slices.of(window);
-                slices.for_each(|slice| slice.table.settle());
-                None
-            }
-        };
-        Ok(Some(Giving {
-            window,
-            groups,
-            rows: 0,
-        }))
+    pub fn windows(&self) -> oka_window::Windows {
+        self.slices.windows()
     }
-}
 
-impl State for Sliced {
+    /// The table of the slice that has this time; `None` if it is late.
     #[inline]
-    fn add<'r>(
-        &mut self,
-        wanted: &Wanted,
-        (key, time): (Encoded, i64),
-        value: &[u8],
-        record: impl Fn() -> &'r [u8],
-    ) -> Result<bool, Problem> {
+    pub fn table(&mut self, wanted: &T::Wanted, time: i64) -> Result<Option<&mut T>, Problem> {
         let keys = self.keys;
-        let found = (self.slices).table(time, || Groups::with_room(wanted, keys));
-        let Some(groups) = in_time(found)? else {
-            return Ok(false);
-        };
-        groups.add(wanted, key, value, record)?;
-        Ok(true)
+        in_time((self.slices).table(time, || T::with_room(wanted, keys)))
     }
 
-    fn check(
-        &mut self,
-        wanted: &Wanted,
-        ((_, canonical), time): (Encoded, i64),
-        value: &[u8],
-        record: &[u8],
-    ) -> Result<(), Problem> {
-        let keys = self.keys;
-        let found = (self.slices).table(time, || Groups::with_room(wanted, keys));
-        match in_time(found)? {
-            Some(groups) => groups.check(wanted, canonical, value, record),
-            None => Ok(()),
-        }
-    }
-
-    fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.slices.len()
     }
 
-    fn watermark(&self) -> Option<i64> {
+    pub fn is_empty(&self) -> bool {
+        self.slices.is_empty()
+    }
+
+    pub fn watermark(&self) -> Option<i64> {
         self.slices.watermark()
     }
 
-    fn advance(&mut self, watermark: i64) {
+    pub fn advance(&mut self, watermark: i64) {
         self.slices.advance(watermark);
     }
 
-    fn give<E: From<Problem>>(
-        &mut self,
-        wanted: &Wanted,
-        most: usize,
-        mut visit: impl FnMut(Window, Update) -> Result<(), E>,
-    ) -> Result<usize, E> {
-        let mut given = 0;
-        while given < most {
-            if self.giving.is_none() {
-                self.giving = self.next_complete(wanted)?;
-            }
-            let Some(giving) = &mut self.giving else {
-                break;
-            };
-            let window = giving.window;
-            let groups = match &giving.groups {
-                Some(groups) => groups,
-                None => whole(&mut self.slices, window, wanted, self.keys)?,
-            };
-            let rows = giving.rows..groups.len().min(giving.rows + most - given);
-            for number in rows.clone() {
-                visit(window, groups.update(number))?;
-            }
-            given += rows.len();
-            giving.rows = rows.end;
-            if rows.end == groups.len() {
-                self.keys = groups.len().max(FEWEST_KEYS);
-                self.giving = None;
-            }
-        }
-        Ok(given)
+    pub fn go_on_from(&mut self, watermark: i64) {
+        self.slices.go_on_from(watermark);
     }
 
-    fn changes<E: From<Problem>>(
+    /// Some rows of the next window that is complete and has some.
+    pub fn give<W, O, E: From<T::Error>>(
         &mut self,
-        wanted: &Wanted,
-        mut visit: impl FnMut(Window, Update) -> Result<(), E>,
+        wanted: &T::Wanted,
+        most: usize,
+        mut show: impl FnMut(Rows<T, W>) -> Result<O, E>,
+    ) -> Result<Option<O>, E> {
+        loop {
+            let giving = match self.giving.take() {
+                None => self.next_complete(wanted)?,
+                giving => giving,
+            };
+            let Some(mut giving) = giving else {
+                return Ok(None);
+            };
+            let Giving { window, rows, .. } = &mut giving;
+            let (window, end) = (*window, rows.end);
+            let some = rows.start..end.min(rows.start.saturating_add(most));
+            rows.start = some.end;
+            let given = if some.is_empty() {
+                None
+            } else {
+                let table = match &mut giving.changed {
+                    Some(changed) => changed,
+                    None => whole(&mut self.slices, window, wanted, self.keys)?,
+                };
+                Some(show(Rows::Slice {
+                    window,
+                    table,
+                    some,
+                    of_all: self.emit == Emit::Final,
+                })?)
+            };
+            if giving.rows.is_empty() {
+                self.keys = end.max(FEWEST_KEYS);
+                // Slices that windows share go on to have changes while one of these is open.
+                if self.emit == Emit::Final || self.windows().are_slices() {
+                    let slices = self.slices.of(window);
+                    slices.for_each(|slice| slice.table.settle());
+                }
+            } else {
+                self.giving = Some(giving);
+            }
+            if given.is_some() {
+                return Ok(given);
+            }
+        }
+    }
+
+    fn next_complete(&mut self, wanted: &T::Wanted) -> Result<Option<Giving<T>>, T::Error> {
+        let Some(window) = self.slices.complete() else {
+            return Ok(None);
+        };
+        let (mut changed, mut rows) = (None, 0);
+        if self.emit == Emit::Final {
+            rows = whole(&mut self.slices, window, wanted, self.keys)?.all();
+        } else {
+            changed_in(&mut self.slices, window, wanted, &mut changed, |table| {
+                rows = table.touched();
+                Ok::<_, T::Error>(())
+            })?;
+        }
+        Ok(Some(Giving {
+            window,
+            changed,
+            rows: 0..rows,
+        }))
+    }
+
+    pub fn changes<W, E: From<T::Error>>(
+        &mut self,
+        wanted: &T::Wanted,
+        mut show: impl FnMut(Rows<T, W>) -> Result<(), E>,
     ) -> Result<(), E> {
         let only_given = self.emit == Emit::Final;
-        let (starts, changed) = (self.slices).changed(only_given, |groups| groups.touched() > 0);
+        let (starts, changed) = (self.slices).changed(only_given, |table| table.touched() > 0);
         for window in changed {
-            let groups = touched(&mut self.slices, window, wanted)?;
-            groups.all().try_for_each(|update| visit(window, update))?;
+            changed_in(&mut self.slices, window, wanted, &mut None, |table| {
+                let some = 0..table.touched();
+                show(Rows::Slice {
+                    window,
+                    table,
+                    some,
+                    of_all: false,
+                })
+            })?;
         }
         for slice in self.slices.iter_mut() {
             if starts.binary_search(&slice.start).is_ok() {
@@ -171,105 +169,123 @@ impl State for Sliced {
         Ok(())
     }
 
-    fn has_changes(&self) -> bool {
+    pub fn has_changes(&self) -> bool {
         self.slices.iter().any(|slice| slice.table.touched() > 0)
     }
 
-    fn export(&mut self, form: &[u8]) -> Later {
+    pub fn copy_keys(&mut self) -> Result<(), T::Error> {
+        (self.slices.iter_mut()).try_for_each(|slice| slice.table.copy_keys())
+    }
+
+    pub fn export(&mut self, form: &[u8]) -> Result<Later<T::Error>, T::Error> {
         let slices = self.slices.iter_mut();
-        let slices: Vec<_> = slices.map(|it| (it.start, it.table.copy())).collect();
+        let slices = slices.map(|slice| Ok((slice.start, slice.table.copy()?)));
+        let slices = slices.collect::<Result<Vec<_>, T::Error>>()?;
         let (watermark, form) = (self.slices.watermark(), form.to_vec());
-        Box::new(move || entries(watermark, &form, &slices))
+        Ok(Box::new(move || entries(watermark, &form, slices)))
     }
 
-    fn import(
+    pub fn import(
         &mut self,
-        wanted: &Wanted,
-        key: Encoded,
-        kept: &[u8],
+        wanted: &T::Wanted,
+        entries: &[(&[u8], &[u8])],
+        touched: bool,
         form: &mut Vec<u8>,
-    ) -> Result<(), Problem> {
-        let (watermark, kept) = read_kept(kept)?;
-        self.watermark = self.watermark.max(watermark);
-        for [start, of_time, values] in kept {
-            if form.is_empty() {
-                *form = of_time.to_vec();
+    ) -> Result<(), T::Error> {
+        let (mut last, mut slices) = (None, BTreeMap::<_, (Vec<_>, Vec<_>)>::new());
+        for (key, kept) in entries {
+            let (watermark, kept) = read_kept(kept)?;
+            last = last.max(watermark);
+            for [start, of_time, values] in kept {
+                if form.is_empty() {
+                    *form = of_time.to_vec();
+                }
+                let (keys, each) = slices.entry(integer(start)?).or_default();
+                keys.push(*key);
+                each.push(values);
             }
-            let groups = self.slices.table(integer(start)?, || Groups::new(wanted));
-            let groups = groups.map_err(|_| Problem::NoWindows)?;
-            groups.import(wanted, key, values, true)?;
         }
-        Ok(())
-    }
-
-    fn imported(&mut self, touched: bool) {
-        if let Some(watermark) = self.watermark.take() {
+        for (start, (keys, values)) in slices {
+            let make = || T::with_room(wanted, keys.len());
+            let table = self.slices.table(start, make);
+            let table = table.map_err(|_| Problem::NoWindows)?;
+            table.import(wanted, &keys, &values)?;
+        }
+        if let Some(watermark) = last {
             self.slices.go_on_from(watermark);
         }
         let given: Vec<_> = self.slices.given().map(|slice| slice.start).collect();
         for slice in self.slices.iter_mut() {
-            if !touched || given.contains(&slice.start) {
+            let is_given = given.binary_search(&slice.start).is_ok();
+            if is_given || (self.emit == Emit::Updates && !touched) {
                 slice.table.settle();
             }
         }
+        Ok(())
     }
 }
 
+/// What a complete window has come to.
+fn whole<'a, T: SliceTable>(
+    slices: &'a mut Slices<T>,
+    window: Window,
+    wanted: &T::Wanted,
+    keys: usize,
+) -> Result<&'a mut T, T::Error> {
+    if slices.windows().are_slices() {
+        let slice = slices.of(window).next().ok_or(Problem::NoWindows)?;
+        return Ok(&mut slice.table);
+    }
+    slices.merged(window, || T::with_room(wanted, keys))
+}
+
+/// Looks at the keys of a window that were touched, with what they have come to there, which is put into
+/// `changed` if that is no slice's table.
+fn changed_in<T: SliceTable, O, E: From<T::Error>>(
+    slices: &mut Slices<T>,
+    window: Window,
+    wanted: &T::Wanted,
+    changed: &mut Option<T>,
+    look: impl FnOnce(&mut T) -> Result<O, E>,
+) -> Result<O, E> {
+    if slices.windows().are_slices() {
+        let slice = slices.of(window).next();
+        let slice = slice.ok_or_else(|| T::Error::from(Problem::NoWindows))?;
+        return look(&mut slice.table);
+    }
+    let tables: Vec<_> = slices.parts(window).map(|slice| &slice.table).collect();
+    look(changed.insert(T::touched_in(wanted, &tables)?))
+}
+
 /// Each key with what is kept of it in these slices, of which this is the start.
-fn entries(
+fn entries<E: From<Problem>>(
     watermark: Option<i64>,
     form: &[u8],
-    slices: &[(i64, (CopiedKeys, Values))],
-) -> Result<Kept, Problem> {
+    slices: Vec<(i64, Copied<E>)>,
+) -> Result<Kept, E> {
     let (mut table, mut keys, mut scratch) = (KeyTable::with_room(0), Vec::new(), Vec::new());
-    for (start, (of_slice, values)) in slices {
-        let values = values.gather(0..values.len());
+    for (start, copied) in slices {
+        let (of_slice, values) = copied()?;
         for (key, values) in of_slice.iter().zip(values.iter()) {
-            let number = table.number_by_call(key::canonical(key, &mut scratch)?);
+            let canonical = key::canonical(key, &mut scratch).unwrap_or(key);
+            let number = table.number_by_call(canonical);
             if number == keys.len() {
                 keys.push((key.to_vec(), Vec::new()));
             }
-            keys[number].1.push(kept_window(&[*start], &[form, values]));
+            keys[number].1.push(kept_window(&[start], &[form, values]));
         }
     }
     let entry = |(key, slices): (Vec<u8>, Vec<Vec<u8>>)| (key, kept(watermark, &slices));
     Ok(keys.into_iter().map(entry).collect())
 }
 
-/// What a complete window has come to.
-fn whole<'a>(
-    slices: &'a mut Slices<Groups>,
-    window: Window,
-    wanted: &Wanted,
-    keys: usize,
-) -> Result<&'a Groups, Problem> {
-    if slices.windows().are_slices() {
-        let slice = slices.of(window).next().ok_or(Problem::NoWindows)?;
-        return Ok(&slice.table);
+/// Whether a record has a place: `None` if it is late.
+pub(super) fn in_time<O>(found: Result<O, Missed>) -> Result<Option<O>, Problem> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(Missed::Late) => Ok(None),
+        Err(Missed::Far) => Err(Problem::FarTime),
     }
-    slices.merged(window, || Groups::with_room(wanted, keys))
-}
-
-/// What the keys of a window that were touched have come to there.
-fn touched(
-    slices: &mut Slices<Groups>,
-    window: Window,
-    wanted: &Wanted,
-) -> Result<Groups, Problem> {
-    let slices: Vec<_> = slices.of(window).map(|slice| &slice.table).collect();
-    let count = slices.iter().map(|groups| groups.touched()).sum();
-    let mut keys = KeyTable::with_room(count);
-    let touched = slices.iter().flat_map(|groups| groups.touched_keys());
-    for key in touched {
-        keys.number_by_call(key);
-    }
-    let mut found = Groups::with_room(wanted, keys.len());
-    for groups in slices {
-        for number in 0..keys.len() {
-            found.merge_key((&keys, number), groups)?;
-        }
-    }
-    Ok(found)
 }
 
 /// Room in the first slices, and at least in others.

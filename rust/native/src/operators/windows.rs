@@ -173,9 +173,10 @@ impl WindowAggregate {
     fn advance(&self, watermark_us: i64) -> PyResult<()> {
         let mut state = self.state()?;
         state.aggregate.advance(watermark_us);
-        let columns = state.columns.as_mut();
-        let advanced = columns.map_or(Ok(()), |columns| columns.advance(watermark_us));
-        advanced.map_err(|error| raise_columns(&error))
+        if let Some(columns) = &mut state.columns {
+            columns.advance(watermark_us);
+        }
+        Ok(())
     }
 
     /// At most so many results of windows that are complete; an empty list if there are no more.
@@ -245,17 +246,14 @@ impl WindowAggregate {
     ) -> PyResult<()> {
         let entries = entries.entries(py)?;
         let mut state = self.state()?;
+        let entries = entries.iter().map(|(_, key, kept)| (key, kept));
+        let entries: Vec<_> = entries.collect();
         if !layout.is_empty() {
-            let entries = entries.iter().map(|(_, key, kept)| (key, kept));
-            let entries: Vec<_> = entries.collect();
             let imported = state.columns()?.import(layout, &entries, touched);
             return imported.map_err(|error| raise_columns(&error));
         }
-        for (_, key, kept) in entries.iter() {
-            let imported = state.aggregate.import(key, kept);
-            imported.map_err(|problem| raise_columns(&problem.into()))?;
-        }
-        state.aggregate.imported(touched);
+        let imported = state.aggregate.import(&entries, touched);
+        imported.map_err(|problem| raise_columns(&problem.into()))?;
         if let Some(form) = state.aggregate.form() {
             let form = Decoder::new(py).first(form)?;
             state.like = Some(state.like(&form)?);
@@ -324,7 +322,8 @@ impl KeyedWindows {
             first += records;
         }
         if self.copies_keys {
-            self.aggregate.copy_keys();
+            let copied = self.aggregate.copy_keys();
+            copied.map_err(|problem| raise_columns(&problem.into()))?;
         }
         self.find_form(py)
     }

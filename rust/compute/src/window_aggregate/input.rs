@@ -1,40 +1,43 @@
 //! Records on their way into windows of any kind.
 
+use super::rows::WindowRows;
 use crate::accumulator::Aggregation;
 use crate::fields::{Fields, KeyPath, TOGETHER, first};
-use crate::groups::{Encoded, Update, Wanted};
-use crate::kept::Later;
+use crate::groups::{Encoded, Groups, Wanted};
 use crate::key;
 use crate::path::Path;
 use crate::problem::{AggregateError, Problem};
 use crate::time::{Read, TimePath};
 use crate::value::Reader;
-use oka_window::{Missed, Window};
+use crate::windows::{Keyed, Sliced, Spans};
 use std::mem;
 
-/// Windows of one kind, and what the records in them have come to.
-pub(super) trait State {
+/// A record, and what is computed of it.
+pub(crate) struct Record<'a> {
+    pub(super) wanted: &'a Wanted,
+    pub(super) value: &'a [u8],
+    reader: &'a Reader<'a>,
+    start: usize,
+}
+
+impl<'a> Record<'a> {
+    /// All of it, of which is computed what is computed beside the first value.
+    #[inline]
+    pub(super) fn whole(&self) -> &'a [u8] {
+        self.reader.since(self.start)
+    }
+}
+
+/// Windows of one kind.
+pub(super) trait TakeIn {
     /// Whether records have times.
     const TIMED: bool = true;
 
-    /// Takes in a record's value, and the record itself for what is computed beside. False if it is
-    /// late.
-    fn add<'r>(
-        &mut self,
-        wanted: &Wanted,
-        at: (Encoded, i64),
-        value: &[u8],
-        record: impl Fn() -> &'r [u8],
-    ) -> Result<bool, Problem>;
+    /// Takes in a record. False if it is late.
+    fn add(&mut self, at: (Encoded, i64), record: &Record) -> Result<bool, Problem>;
 
     /// Fails where [`Self::add`] would, and changes nothing that anyone sees.
-    fn check(
-        &mut self,
-        wanted: &Wanted,
-        at: (Encoded, i64),
-        value: &[u8],
-        record: &[u8],
-    ) -> Result<(), Problem>;
+    fn check(&mut self, at: (Encoded, i64), record: &Record) -> Result<(), Problem>;
 
     /// Whether there are so many keys that [`Self::read_ahead`] is worth it: a third more records of
     /// 100,000 keys went into sessions. Where there is a table alone, it is not.
@@ -44,45 +47,54 @@ pub(super) trait State {
 
     /// Reads all at once what records whose keys have these hashes will need.
     fn read_ahead(&mut self, _hashes: &[u64]) {}
+}
 
-    /// How many slices or windows there are.
-    fn len(&self) -> usize;
+impl TakeIn for Sliced<Groups> {
+    #[inline]
+    fn add(&mut self, (key, time): (Encoded, i64), record: &Record) -> Result<bool, Problem> {
+        let Some(groups) = self.table(record.wanted, time)? else {
+            return Ok(false);
+        };
+        groups.add(record.wanted, key, record.value, || record.whole())?;
+        Ok(true)
+    }
 
-    fn watermark(&self) -> Option<i64>;
-
-    fn advance(&mut self, watermark: i64);
-
-    fn give<E: From<Problem>>(
+    fn check(
         &mut self,
-        wanted: &Wanted,
-        most: usize,
-        visit: impl FnMut(Window, Update) -> Result<(), E>,
-    ) -> Result<usize, E>;
+        ((_, canonical), time): (Encoded, i64),
+        record: &Record,
+    ) -> Result<(), Problem> {
+        match self.table(record.wanted, time)? {
+            Some(groups) => groups.check(record.wanted, canonical, record.value, record.whole()),
+            None => Ok(()),
+        }
+    }
+}
 
-    fn changes<E: From<Problem>>(
-        &mut self,
-        wanted: &Wanted,
-        visit: impl FnMut(Window, Update) -> Result<(), E>,
-    ) -> Result<(), E>;
+impl<S: Spans> TakeIn for Keyed<S, WindowRows> {
+    const TIMED: bool = S::TIMED;
 
-    fn has_changes(&self) -> bool;
+    #[inline]
+    fn add(&mut self, (key, time): (Encoded, i64), record: &Record) -> Result<bool, Problem> {
+        let key = self.table.keys.number(key);
+        Keyed::add(self, key, time, record)
+    }
 
-    /// Copies the keys that are new, and makes room for a copy of windows: [`Self::export`] then takes
-    /// less time.
-    fn copy_keys(&mut self) {}
+    fn check(&mut self, (key, time): (Encoded, i64), record: &Record) -> Result<(), Problem> {
+        let alone = record.wanted.alone(record.value, record.whole())?;
+        let key = self.table.keys.number(key);
+        let met = self.spans.met(key, time);
+        self.table.check(record.wanted, met, &alone)
+    }
 
-    /// A copy of all, with the form of times.
-    fn export(&mut self, form: &[u8]) -> Later;
+    fn is_large(&self) -> bool {
+        self.table.keys.is_large()
+    }
 
-    fn import(
-        &mut self,
-        wanted: &Wanted,
-        key: Encoded,
-        kept: &[u8],
-        form: &mut Vec<u8>,
-    ) -> Result<(), Problem>;
-
-    fn imported(&mut self, touched: bool);
+    fn read_ahead(&mut self, hashes: &[u64]) {
+        let last = self.spans.last_of(self.table.keys.read_ahead(hashes));
+        self.table.read_ahead(last.into_iter());
+    }
 }
 
 /// Reads a time that is no number, encoded: microseconds.
@@ -115,7 +127,7 @@ impl Input {
     }
 
     /// Brings encoded records to their windows.
-    pub(super) fn take_in<S: State>(
+    pub(super) fn take_in<S: TakeIn>(
         &mut self,
         (body, records): (&[u8], usize),
         foreign: Foreign,
@@ -144,7 +156,7 @@ impl Input {
 
     /// Reads one record and takes it in.
     #[inline]
-    fn take<S: State>(
+    fn take<S: TakeIn>(
         &mut self,
         reader: &mut Reader,
         foreign: Foreign,
@@ -166,12 +178,17 @@ impl Input {
             Err(error) => return Err(error.into()),
         };
         let canonical = key::canonical(key, &mut self.scratch)?;
-        let record = || reader.since(start);
+        let record = Record {
+            wanted,
+            value,
+            reader,
+            start,
+        };
         if wanted.careful {
-            state.check(wanted, ((key, canonical), time), value, record())?;
+            state.check(((key, canonical), time), &record)?;
         }
-        if !state.add(wanted, ((key, canonical), time), value, record)? {
-            late.add(record());
+        if !state.add(((key, canonical), time), &record)? {
+            late.add(record.whole());
         }
         if S::TIMED && self.form.is_empty() {
             self.form = first(encoded)?.to_vec();
@@ -209,14 +226,5 @@ impl Late {
             kept.extend_from_slice(record);
             self.number += 1;
         }
-    }
-}
-
-/// Whether a record has a place: false if it is late.
-pub(super) fn in_time<T>(found: Result<T, Missed>) -> Result<Option<T>, Problem> {
-    match found {
-        Ok(found) => Ok(Some(found)),
-        Err(Missed::Late) => Ok(None),
-        Err(Missed::Far) => Err(Problem::FarTime),
     }
 }
