@@ -38,10 +38,9 @@ fn http2(gateway: &Gateway, window: u32) -> TcpStream {
     socket
 }
 
-fn ask(socket: &mut TcpStream, stream: u8) {
+fn ask(socket: &mut TcpStream, stream: u8) -> std::io::Result<()> {
     let headers = [&[0x82, 0x86, 0x41, 1, b'x', 0x44, 8][..], b"/predict"].concat();
-    let asked = frame(HEADERS, 0b101, stream, &headers);
-    socket.write_all(&asked).unwrap();
+    socket.write_all(&frame(HEADERS, 0b101, stream, &headers))
 }
 
 /// Whether the server ends the connection.
@@ -87,13 +86,13 @@ fn who_reads_nothing_is_not_waited_for() {
     let gateway = start(strict());
     for bytes in [100, 30_000, 100_000] {
         let mut client = http2(&gateway, 0);
-        ask(&mut client, 1);
+        ask(&mut client, 1).unwrap();
         gateway.reply([large(&take(&gateway, 1)[0], bytes)]);
         assert!(ends(&mut client), "{bytes} over HTTP/2");
     }
     // One that reads the first byte of it, and nothing more.
     let mut client = http2(&gateway, 1);
-    ask(&mut client, 1);
+    ask(&mut client, 1).unwrap();
     gateway.reply([large(&take(&gateway, 1)[0], 1000)]);
     assert!(ends(&mut client));
 
@@ -135,7 +134,7 @@ fn who_waits_for_the_server_stays() {
     ];
     let asked = b"GET /predict HTTP/1.1\r\nhost: x\r\n\r\n";
     clients[0].write_all(asked).unwrap();
-    ask(&mut clients[1], 1);
+    ask(&mut clients[1], 1).unwrap();
     let socket = clients[1].try_clone().unwrap();
     std::thread::spawn(move || answer_pings(socket));
     let mut streams: Vec<_> = take(&gateway, 2)
@@ -278,8 +277,8 @@ fn floods_of_http2_end_with_their_connection() {
     let reset = |stream| frame(RESET, 0, stream, &[0, 0, 0, 8]);
     let mut asked = http2(&gateway, 0);
     for stream in (1..250).step_by(2) {
-        ask(&mut asked, stream);
-        if asked.write_all(&reset(stream)).is_err() {
+        let asks = ask(&mut asked, stream).and_then(|()| asked.write_all(&reset(stream)));
+        if asks.is_err() {
             break;
         }
     }
