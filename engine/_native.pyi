@@ -797,6 +797,11 @@ class Network:
         """
         Makes every call that waits, now or later, raise Cancelled.
         """
+    def cancel_copy(self, /) -> None:
+        """
+        Makes every call raise Cancelled, in a forked copy of the process. It takes no lock: a thread that is not
+        in the copy may have had it.
+        """
     def close(self, /) -> None:
         """
         Stops the I/O thread and removes the rendezvous files; idempotent.

@@ -358,7 +358,7 @@ class Worker:
         It may go on in the function, but no record gets in or out any more.
         """
         if self._network is not None:
-            self._network.cancel()
+            self._network.cancel_copy()
 
     def _end_fork(self) -> None:
         """End a forked process that came back from the function that forked it."""

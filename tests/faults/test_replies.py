@@ -173,3 +173,16 @@ def test_a_child_that_ends_by_itself_is_the_users_matter(runtime: str) -> None:
     pipeline = source(Collection(range(20))).map(in_a_child).rebalance().sink(Collect())
     output = engine.execute(pipeline, runtime=runtime, batch_size=3).output
     assert output == [n % 7 for n in range(20)]
+
+
+@pytest.mark.parametrize("transport", ["shm", "tcp"])
+def test_a_child_takes_no_lock_that_another_thread_had(transport: str) -> None:
+    def in_a_child(n: int) -> int:
+        child = os.fork()
+        if child == 0:
+            os._exit(0)
+        return n + os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+    pipeline = source(Collection(range(1000))).map(in_a_child).rebalance().sink(Collect())
+    settings: Any = {"transport": transport, "batch_size": 1, "parallelism": 2}
+    assert sorted(engine.execute(pipeline, **settings).output) == list(range(1000))

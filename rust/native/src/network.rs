@@ -289,6 +289,12 @@ impl Network {
         self.network.cancel();
     }
 
+    /// Makes every call raise Cancelled, in a forked copy of the process. It takes no lock: a thread that is not
+    /// in the copy may have had it.
+    fn cancel_copy(&self) {
+        self.network.cancel_copy();
+    }
+
     /// A snapshot of the counters.
     fn statistics(&self, py: Python<'_>) -> PyResult<NetworkStatistics> {
         NetworkStatistics::new(py, self.network.statistics())

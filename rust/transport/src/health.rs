@@ -31,6 +31,11 @@ impl Health {
         }
     }
 
+    /// Records a failure and wakes nobody.
+    pub(crate) fn fail_silently(&self, failure: Failure) {
+        let _ = self.failure.set(failure); // else there was one before
+    }
+
     pub(crate) fn check(&self) -> Result<(), Failure> {
         self.failure
             .get()

@@ -276,6 +276,12 @@ impl Network {
         self.state.wake();
     }
 
+    /// As [`Network::cancel`], in a forked copy of the process. It takes no lock: a thread that is not in
+    /// the copy may have had it. Nobody waits there, so nobody is woken.
+    pub fn cancel_copy(&self) {
+        self.state.health.fail_silently(Failure::Cancelled);
+    }
+
     /// A snapshot of the counters.
     pub fn statistics(&self) -> NetworkStatistics {
         let channels = self.state.channels.get().into_iter().flatten();
