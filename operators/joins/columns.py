@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,22 +24,23 @@ from operators.columns.numbers import (
 )
 from operators.columns.rows import decoded_parts, encoded_runs, taken
 from operators.event_time import FARTHEST_US, MICROSECONDS, Unit
-from operators.joins.function import NEVER
-from operators.joins.joining import JoinInput
+from operators.joins.joining import NEVER, Joining, JoinInput
 from operators.joins.records import in_64_bits, steps
-
-if TYPE_CHECKING:
-    from operators.joins.function import Join
 
 
 class JoinColumns:
-    """The rows of one task that can still get partners; see `JoinState`."""
+    """The rows of both inputs of one task that can still get partners; see `JoinRecords`.
 
-    def __init__(self, operator: Join, matcher: Matcher) -> None:
+    What comes out are rows with the columns of both. It remembers what columns there are.
+    """
+
+    def __init__(self, name: str, joining: Joining, matcher: Matcher) -> None:
+        """`name` is the method of the join, for messages."""
         self.late: list[pa.RecordBatch] = []
-        self._name = operator.name
-        self._inputs = operator.joining.inputs
-        self._outer = operator.joining.outer
+        """Rows that came too late; the reader empties it."""
+        self._name = name
+        self._inputs = joining.inputs
+        self._outer = joining.outer
         self._watermark: float = NEVER
         self._matcher = matcher
         self._rows = KeptRows(), KeptRows()

@@ -1,77 +1,27 @@
 """A join at work in one task: its state, behind records of two inputs, watermarks and the end."""
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from engine.columns import is_columns, joined, refusal, slices
 from engine.graph.batch_operator import BatchFunction, BatchOperator
 from engine.graph.context import TaskContext
 from engine.graph.operator import Properties
 from engine.graph.watermark import START_OF_TIME, Watermark
+from engine.network import Join as Matcher
 from engine.state import KeyedState
 from operators.event_time import with_units_checked
-from operators.joins.joining import Joining
+from operators.joins.joining import AT_THE_END, NEVER, Joining
+from operators.joins.records import JoinRecords
 
-Pair: TypeAlias = tuple[Any, Any]
-"""A left and a right record; None stands for a missing one."""
+if TYPE_CHECKING:
+    from operators.joins.columns import JoinColumns
 
 LATE = "late"
 """The side output of records that came too late."""
-
-NEVER = float("-inf")
-"""The watermark before the first."""
-AT_THE_END = float("inf")
-"""The watermark behind the last record."""
-
-
-class JoinState(Protocol):
-    """The state of one task for both inputs: records and watermarks go in, partners come out.
-
-    Of columns, what goes in is a RecordBatch, and what comes out are RecordBatches of rows with the
-    columns of both; else a list of records, and pairs.
-    """
-
-    late: list[Any]
-    """Records that came too late, as they came, or batches; the reader empties it."""
-
-    @property
-    def kept(self) -> int:
-        """How many records are kept, since partners may still come."""
-
-    def add(self, side: int, batch: Any) -> list[Any]:
-        """Take records of the left (0) or the right (1) in; the partners that they make."""
-
-    def close(self, watermark: float) -> Iterator[Any]:
-        """The results that are complete when all that follow are later than this, in microseconds.
-
-        It is to be read to its end. Records without partners to come have left nothing behind.
-        """
-
-    def snapshot(self, pickle: bool) -> KeyedState:
-        """What is kept of each key."""
-
-    def restore(self, pairs: Iterable[tuple[Any, Any]]) -> None:
-        """Go on with what was kept of some keys; before the first record."""
-
-
-class ColumnState(JoinState, Protocol):
-    """The same of columns, which remembers what columns there are."""
-
-    @property
-    def waits(self) -> bool:
-        """Whether it needs to know more of the columns before it is told of a watermark."""
-
-    def look(self, side: int, batch: Any) -> None:
-        """Learn the columns from a batch without rows."""
-
-    def without_rows(self) -> Any:
-        """A result without rows but with all columns; None until these are known."""
-
-    def learn(self, encoded: bytes) -> None:
-        """Learn unknown columns from what another task's state tells."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +31,8 @@ class Join(BatchOperator):
     joining: Joining
 
     name: ClassVar[str]
+    keeps_joined: ClassVar[bool] = False
+    """Whether the state of records has which of them had partners."""
 
     @property
     def properties(self) -> Properties:
@@ -109,12 +61,19 @@ class Join(BatchOperator):
         """The watermark for the results that come behind this one of the inputs."""
 
     @abstractmethod
-    def of_records(self, context: TaskContext) -> JoinState:
-        """The state of a task for records."""
+    def matcher(self) -> Matcher:
+        """What finds partners by keys and times, without any record."""
 
-    @abstractmethod
-    def of_columns(self, context: TaskContext) -> ColumnState:
-        """The state of a task for columns. Raises TypeError where it can keep none."""
+    def of_records(self, context: TaskContext) -> JoinRecords:
+        """The state of a task for records."""
+        keeps_joined = self.keeps_joined
+        return JoinRecords(self.joining, self.matcher(), context, keeps_joined=keeps_joined)
+
+    def of_columns(self) -> "JoinColumns":
+        """The state of a task for columns."""
+        from operators.joins.columns import JoinColumns
+
+        return JoinColumns(self.name, self.joining, self.matcher())
 
 
 class JoinFunction(BatchFunction):
@@ -128,8 +87,8 @@ class JoinFunction(BatchFunction):
         self._operator = operator
         self._context = context
         self._send_late = context.side_outputs.get(LATE)
-        self._state: JoinState = operator.of_records(context)
-        self._columns: ColumnState | None = None
+        self._state: JoinRecords | JoinColumns = operator.of_records(context)
+        self._columns: JoinColumns | None = None
         self._watermark = NEVER
         self._told: int | None = None
         self._has_told = False
@@ -147,7 +106,7 @@ class JoinFunction(BatchFunction):
         self._put_aside(state)
         return self._operator.joining.made(found, self._context.failing)
 
-    def _of_columns(self, state: ColumnState, side: int, batch: Any) -> Any:
+    def _of_columns(self, state: "JoinColumns", side: int, batch: Any) -> Any:
         """As `process`; also the results that waited until the columns were known."""
         waited, found = state.waits, []
         if len(batch):
@@ -202,7 +161,7 @@ class JoinFunction(BatchFunction):
             self._take_columns().learn(schemas)
         self._state.restore(state.items())
 
-    def _state_of(self, records: Any) -> JoinState:
+    def _state_of(self, records: Any) -> "JoinRecords | JoinColumns":
         """The state for them, which is of columns from the first of these on."""
         if is_columns(records) == (self._columns is not None):
             return self._state
@@ -217,13 +176,13 @@ class JoinFunction(BatchFunction):
             raise refusal(name, records, "leave its function out, and rows have columns of both")
         return self._take_columns()
 
-    def _take_columns(self) -> ColumnState:
-        self._state = self._columns = self._operator.of_columns(self._context)
+    def _take_columns(self) -> "JoinColumns":
+        self._state = self._columns = self._operator.of_columns()
         if not self._columns.waits:
             list(self._columns.close(self._watermark))
         return self._columns
 
-    def _put_aside(self, state: JoinState) -> None:
+    def _put_aside(self, state: "JoinRecords | JoinColumns") -> None:
         if not state.late:
             return
         late, state.late = state.late, []

@@ -5,11 +5,10 @@ from datetime import timedelta
 from typing import Any
 
 from engine.errors import GraphError
-from engine.graph.context import TaskContext
 from engine.network import Join as Matcher
 from operators.durations import check_duration, microseconds
-from operators.joins.function import ColumnState, Join, JoinState
-from operators.joins.records import JoinRecords, limited
+from operators.joins.function import Join
+from operators.joins.records import limited
 
 
 @dataclass(frozen=True)
@@ -21,6 +20,7 @@ class IntervalJoin(Join):
     high: int
 
     name = "interval_join"
+    keeps_joined = True
 
     @property
     def meaning(self) -> dict[str, Any]:
@@ -32,17 +32,8 @@ class IntervalJoin(Join):
         """As long ago as the partner of a record can be."""
         return watermark_us - max(0, self.high, -self.low)
 
-    def of_records(self, context: TaskContext) -> JoinState:
-        """Records by their numbers."""
-        return JoinRecords(self, self._matcher(), context, keeps_joined=True)
-
-    def of_columns(self, _context: TaskContext) -> ColumnState:
-        """Rows of batches by their numbers."""
-        from operators.joins.columns import JoinColumns
-
-        return JoinColumns(self, self._matcher())
-
-    def _matcher(self) -> Matcher:
+    def matcher(self) -> Matcher:
+        """Partners are within the bounds."""
         return Matcher(self.joining.outer, (limited(self.low), limited(self.high)))
 
 

@@ -12,6 +12,14 @@ from operators.elementwise import check_function
 from operators.event_time import TimeSelector
 from operators.keys import Key, key_finder, key_meaning
 
+Pair: TypeAlias = tuple[Any, Any]
+"""A left and a right record; None stands for a missing one."""
+
+NEVER = float("-inf")
+"""The watermark before the first."""
+AT_THE_END = float("inf")
+"""The watermark behind the last record."""
+
 How: TypeAlias = Literal["inner", "left", "right", "full"]
 """Which side's records come without a partner, too: none, the left, the right, or both."""
 
@@ -42,10 +50,10 @@ class JoinInput:
             keys, records = map(_FIRST, batch), list(map(_SECOND, batch))
         elif self.key is not None:
             keys = map(key_finder(self.key), batch)
-        return self._of_records.all_microseconds(records, failing), keys, records
+        return self.time_of_records.all_microseconds(records, failing), keys, records
 
     @cached_property
-    def _of_records(self) -> TimeSelector:
+    def time_of_records(self) -> TimeSelector:
         """Where the time is in a record without its key."""
         return replace(self.time, paired=False)
 
@@ -70,7 +78,7 @@ class Joining:
         sides = zip(("left", "right"), self.inputs, strict=True)
         return {"how": self.how, **{name: each.meaning for name, each in sides}}
 
-    def made(self, pairs: list[tuple[Any, Any]], failing: FailureContext) -> list[Any]:
+    def made(self, pairs: list[Pair], failing: FailureContext) -> list[Any]:
         """The results from partners."""
         function = self.function
         if function is None:

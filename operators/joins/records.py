@@ -1,30 +1,30 @@
 """The state of a join of records: Rust finds the partners, the records themselves are here."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import Any
 
 from engine.graph.context import TaskContext
 from engine.network import Join as Matcher
 from engine.state import KeyedState
 from operators.event_time import FARTHEST_US
-from operators.joins.function import AT_THE_END, NEVER, Join, Pair
+from operators.joins.joining import AT_THE_END, NEVER, Joining, Pair
 from operators.key_numbers import KeyNumbers
 
 
 class JoinRecords:
-    """The records of one task that can still get partners; see `JoinState`.
+    """The records of both inputs of one task that can still get partners.
 
-    Rust has the key number and the time of each record, and gives it a number. The record is in a
-    list under that number.
+    Records and watermarks go in, pairs come out. Rust has the key number and the time of each
+    record, and gives it a number. The record is in a list under that number.
     """
 
     def __init__(
-        self, operator: Join, matcher: Matcher, context: TaskContext, *, keeps_joined: bool
+        self, joining: Joining, matcher: Matcher, context: TaskContext, *, keeps_joined: bool
     ) -> None:
         """`keeps_joined` tells whether the state has which records had partners."""
         self.late: list[Any] = []
-        self._inputs = operator.joining.inputs
+        """Records that came too late; the reader empties it."""
+        self._inputs = joining.inputs
         self._failing = context.failing
         self._matcher = matcher
         self._keeps_joined = keeps_joined
@@ -54,7 +54,10 @@ class JoinRecords:
         return list(self._pairs(*step)) if any(step) else []
 
     def close(self, watermark: float) -> Iterator[Pair]:
-        """The pairs that are complete now, and records that can get no partner."""
+        """The pairs that are complete when all that follow are later than this, in microseconds.
+
+        Also records that can get no partner. It is to be read to its end.
+        """
         self._watermark = max(self._watermark, watermark)
         for step in steps(self._matcher, self._watermark):
             yield from self._pairs(*step)
@@ -103,8 +106,8 @@ class JoinRecords:
         sides = []
         for side, of in enumerate(self._inputs):
             records = [record for *_, lists in parts for record in lists[side]]
-            time = replace(of.time, paired=False)
-            sides.append(list(zip(time.all_microseconds(records), records, strict=True)))
+            times = of.time_of_records.all_microseconds(records)
+            sides.append(list(zip(times, records, strict=True)))
         return sides
 
     def _keep(self, side: int, numbers: bytes, records: list[Any]) -> None:

@@ -2,10 +2,8 @@
 
 from dataclasses import dataclass
 
-from engine.graph.context import TaskContext
 from engine.network import Join as Matcher
-from operators.joins.function import ColumnState, Join, JoinState
-from operators.joins.records import JoinRecords
+from operators.joins.function import Join
 
 
 @dataclass(frozen=True)
@@ -18,12 +16,6 @@ class TemporalJoin(Join):
         """The same: a record waits for it."""
         return watermark_us
 
-    def of_records(self, context: TaskContext) -> JoinState:
-        """Records by their numbers."""
-        return JoinRecords(self, Matcher(self.joining.outer), context, keeps_joined=False)
-
-    def of_columns(self, _context: TaskContext) -> ColumnState:
-        """Rows of batches by their numbers."""
-        from operators.joins.columns import JoinColumns
-
-        return JoinColumns(self, Matcher(self.joining.outer))
+    def matcher(self) -> Matcher:
+        """The partner is the newest version."""
+        return Matcher(self.joining.outer)

@@ -3,12 +3,10 @@
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from engine.graph.context import TaskContext
 from engine.network import Join as Matcher
 from operators.durations import microseconds
 from operators.event_time import FARTHEST_US
-from operators.joins.function import ColumnState, Join, JoinState
-from operators.joins.records import JoinRecords
+from operators.joins.function import Join
 from operators.windows.assigners import Session, Sliding, Tumbling, first_start, in_words
 
 Windows: TypeAlias = Tumbling | Sliding | Session
@@ -34,17 +32,8 @@ class WindowJoin(Join):
             return watermark_us
         return first_start(self.assigner, watermark_us + 1) - 1
 
-    def of_records(self, context: TaskContext) -> JoinState:
-        """Records by their numbers."""
-        return JoinRecords(self, self._matcher(), context, keeps_joined=False)
-
-    def of_columns(self, _context: TaskContext) -> ColumnState:
-        """Rows of batches by their numbers."""
-        from operators.joins.columns import JoinColumns
-
-        return JoinColumns(self, self._matcher())
-
-    def _matcher(self) -> Matcher:
+    def matcher(self) -> Matcher:
+        """Partners are in the same window."""
         assigner, outer = self.assigner, self.joining.outer
         if isinstance(assigner, Session):
             return Matcher(outer, gap=min(microseconds(assigner.gap), FARTHEST_US // 2))
