@@ -26,6 +26,25 @@ PAIR = ("pyzmq_msgpack_pair", "lists")
 """The peer of every sweep."""
 
 
+def oka(
+    api: str,
+    runtime_name: str,
+    transport: str | None,
+    cell: tuple[int, int, int],
+    *,
+    insecure: bool = False,
+    **settings: Any,
+) -> Case:
+    """A case of Oka: bytes of a word, most words of a batch, and tasks.
+
+    Without a transport it has the runtime's own: "auto" on Ray, else "shm". Channels that may be
+    of tcp are encrypted unless it is `insecure`.
+    """
+    transport = transport or ("auto" if runtime_name == "ray" else "shm")
+    encryption = transport in ("tcp", "auto") and not insecure
+    return Case(OKA, api, runtime_name, transport, *cell, encryption=encryption, **settings)
+
+
 def measure(case: Case, run: Run) -> Measurement:
     """Run the case once. Raises EngineError or RuntimeError if it failed or its counts differ."""
     if case.system == OKA:

@@ -28,7 +28,7 @@ from benchmarks.options import (
     words_options,
 )
 from benchmarks.schema.result import Result, Row
-from benchmarks.systems import OKA, measure, runtime
+from benchmarks.systems import measure, oka, runtime
 from benchmarks.words.probe import Probe, probe
 from benchmarks.words.search import highest_rate
 from engine.report.tables import table
@@ -87,20 +87,9 @@ def command(
     of it per second, and p99 is within --p99-ms. Each case takes about ten probes.
     """
     search = _checked(Search(seconds, warmup, seed, p99_ms, tolerance, confirm))
-    transport = transport or ("auto" if runtime_name == "ray" else "shm")
     result = Result("sustainable", dataclasses.asdict(search), json_file, fresh)
     cases = [
-        Case(
-            OKA,
-            name,
-            runtime_name,
-            transport,
-            payload_bytes,
-            batch_size,
-            tasks,
-            load="sustainable",
-            encryption=transport in ("tcp", "auto"),
-        )
+        oka(name, runtime_name, transport, (payload_bytes, batch_size, tasks), load="sustainable")
         for tasks, payload_bytes, batch_size, name in itertools.product(
             parallelism, payload, batch, api
         )

@@ -26,7 +26,7 @@ from benchmarks.options import (
 )
 from benchmarks.schema.result import Result, Row
 from benchmarks.sweep import Cell, every_case, missing, sweep
-from benchmarks.systems import OKA, PAIR, check_installed, measure, runtime
+from benchmarks.systems import PAIR, check_installed, measure, oka, runtime
 from engine.config import Strategy
 from engine.report.tables import table
 from engine.units import duration, rate
@@ -68,23 +68,11 @@ def command(
     file then goes on where it stopped.
     """
     chosen = settings(seconds, warmup, repeats, seed)
-    transport = transport or ("auto" if runtime_name == "ray" else "shm")
     cells = []
     for tasks, payload_bytes, batch_size in itertools.product(parallelism, payload, batch):
-        cases = [
-            Case(
-                OKA,
-                name,
-                runtime_name,
-                transport,
-                payload_bytes,
-                batch_size,
-                tasks,
-                encryption=transport in ("tcp", "auto") and not insecure,
-                placement=placement,
-            )
-            for name in api
-        ]
+        cell = (payload_bytes, batch_size, tasks)
+        more: Any = {"insecure": insecure, "placement": placement}
+        cases = [oka(name, runtime_name, transport, cell, **more) for name in api]
         if peers and tasks == 1:
             cases.insert(0, Case(*PAIR, "processes", "tcp", payload_bytes, batch_size, 1))
         cells.append(Cell(tuple(cases), load))
