@@ -9,10 +9,20 @@ import random
 import string
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from engine.network import Aggregate, Batch, partition
+
+
+@dataclass
+class Weighted:
+    """The fields of the dict of 3."""
+
+    word: str
+    count: int
+    weight: float
 
 
 def main() -> None:
@@ -20,10 +30,14 @@ def main() -> None:
     rng = random.Random(1)
     words = ["".join(rng.choices(string.ascii_lowercase, k=32)) for _ in range(100)]
     drawn = rng.choices(words, k=RECORDS)
+    # All different: equal tuples of one batch are decoded once.
+    weighted = [(word, rng.randrange(1 << 40), rng.random()) for word in drawn]
     shapes: dict[str, list[Any]] = {
         "str, 100 different": drawn,
         "str, all different": [f"{number:032}" for number in range(RECORDS)],
         "(str, int)": [(word, 1) for word in drawn],
+        "(str, int, float)": weighted,
+        "dataclass of 3": [Weighted(*record) for record in weighted],
         "(str, float)": [(word, rng.random()) for word in drawn],
         "int": [rng.randrange(1 << 40) for _ in range(RECORDS)],
         "dict of 3": [{"word": word, "count": 1, "weight": 0.5} for word in drawn],
