@@ -17,6 +17,7 @@ if Path(engine.__file__ or "").resolve().parent.parent != Path(__file__).resolve
 from engine.graph.batch_operator import BatchFunction, BatchOperator
 from engine.graph.context import Gate, TaskContext
 from engine.graph.operator import Properties
+from engine.graph.partitions import Partition, PartitionedSource, PartitionReader
 from engine.graph.sink import SinkOperator, SinkWriter
 from engine.graph.source import SourceOperator, SourceReader, SplitReader
 from engine.graph.watermark import Watermark
@@ -84,6 +85,9 @@ __all__ = [
     "Max",
     "Mean",
     "Min",
+    "Partition",
+    "PartitionReader",
+    "PartitionedSource",
     "Pipeline",
     "ProcessContext",
     "ProcessFunction",
