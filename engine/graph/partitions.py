@@ -51,6 +51,13 @@ class Partition(ABC):
 class PartitionReader(ABC):
     """The partitions of a source at work in one task. One thread calls it."""
 
+    def restore(self, names: Iterable[str], /) -> None:  # noqa: B027 - most look at positions only
+        """Note the partitions of this task in a checkpoint, read to their end or not.
+
+        For a restored job it is the first call. It lets a source tell whether what it finds now was
+        read before, such as a file that has grown. The ended ones are not opened again.
+        """
+
     @abstractmethod
     def partitions(self) -> Iterable[str]:
         """The names of all partitions that there are now, of all tasks.
