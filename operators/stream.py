@@ -462,7 +462,8 @@ class Stream(Generic[T]):
         """A side output of the last operator.
 
         An operator with `on_error="side"` has one, "errors": pairs of a record that its function
-        failed on and the exception's message. Windows have "late": records that came too late.
+        failed on and the exception's message. Windows have "late": records that came too late. A
+        source with `on_error="dead_letter"` has "dead_letter": messages that cannot be decoded.
 
             >>> import engine.testing
             >>> from operators.sinks import Collect
@@ -628,7 +629,8 @@ def side(inputs: tuple[Input, ...], name: str) -> Stream[Any]:
         raise GraphError(
             f"side() got {name!r:.80}, expected a side output: "
             + (found if names else f"{inputs[0].source.name!r} has none"),
-            hint="on_error='side' gives an operator the side output 'errors'; windows have 'late'",
+            hint="on_error='side' gives an operator the side output 'errors'; windows have 'late', "
+            "and a source with on_error='dead_letter' has 'dead_letter'",
         )
     return Stream((Input(inputs[0].source, Forward(), output=name),))
 

@@ -8,9 +8,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 from engine.errors import GraphError
-from engine.graph.operator import ERRORS, Operator
+from engine.graph.operator import Operator
 from engine.graph.sink import SinkOperator
 from engine.graph.source import SourceOperator
 from engine.partitioner import Partitioner
@@ -138,6 +139,8 @@ def _check_edges(graph: LogicalGraph) -> None:
         _check_inputs(graph, operator)
         _check_errors(graph, operator)
         begins = isinstance(operator.operator, SourceOperator)
+        if isinstance(operator.operator, SourceOperator):
+            _check_followed(operator.name, operator.operator)
         ends = isinstance(operator.operator, SinkOperator)
         if bool(graph.inputs(operator)) == begins:
             found = "has an input, expected none" if begins else "has no input"
@@ -161,15 +164,30 @@ def _check_inputs(graph: LogicalGraph, operator: LogicalOperator) -> None:
 
 
 def _check_errors(graph: LogicalGraph, operator: LogicalOperator) -> None:
-    if operator.operator.properties.on_error != "side":
+    properties = operator.operator.properties
+    if properties.on_error != "side":
         return
-    if all(edge.output != ERRORS for edge in graph.outputs(operator)):
+    if all(edge.output != properties.errors for edge in graph.outputs(operator)):
         raise GraphError(
-            f"operator {operator.name!r} puts records that fail aside (on_error='side'), and "
-            "nothing reads them",
-            hint=f"give .side({ERRORS!r}) of its stream a sink and execute both pipelines, or say "
-            "on_error='skip'",
+            f"operator {operator.name!r} sends records that fail to its side output "
+            f"{properties.errors!r}, and nothing reads it",
+            hint=f"give .side({properties.errors!r}) of its stream a sink and execute both "
+            "pipelines, or say on_error='skip'",
         )
+
+
+def _check_followed(name: str, source: SourceOperator[Any]) -> None:
+    """Raise `GraphError` unless the source says itself what the operator behind it does."""
+    if source.followed_by is None:
+        return
+    own, behind = source.properties, source.followed_by.properties
+    for each in ("on_error", "side_outputs", "emits_columns"):
+        if getattr(own, each) != getattr(behind, each):
+            raise GraphError(
+                f"source {name!r} has the property {each} {getattr(own, each)!r}, and the operator "
+                f"that follows it {getattr(behind, each)!r}, expected the same",
+                hint="take the properties from it: replace(self.followed_by.properties, rate=…)",
+            )
 
 
 TELLS_WHERE_IT_IS = (

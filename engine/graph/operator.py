@@ -39,6 +39,9 @@ class Properties:
     on_error: OnError = "fail"
     """The treatment of records that its function fails on."""
 
+    errors: str = ERRORS
+    """The name of the side output that such records go to with "side"."""
+
     accepts_columns: bool = False
     """Whether it takes a `pyarrow.RecordBatch` as well as a list. Only such an operator, or a
     source, may give one."""
@@ -146,7 +149,7 @@ class Properties:
     @property
     def side_outputs(self) -> tuple[str, ...]:
         """Names of all its outputs beside the main one."""
-        return (*self.outputs, ERRORS) if self.on_error == "side" else self.outputs
+        return (*self.outputs, self.errors) if self.on_error == "side" else self.outputs
 
 
 class Operator:

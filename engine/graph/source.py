@@ -18,6 +18,12 @@ class SourceOperator(Operator, ABC, Generic[Produced]):
     list travels inside one.
     """
 
+    followed_by: Any = None
+    """A `BatchOperator` that takes the source's batches in each of its tasks, such as a decoder.
+
+    It is a part of the source, with its name and one count of records. The source's properties are
+    those of both. As an attribute, or as a property."""
+
     def validate(self) -> None:
         """Raise an error if no task could run, and settle what all tasks must agree on.
 

@@ -6,7 +6,7 @@ import resource
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ from engine.checkpoint import TaskSnapshot
 from engine.deployment.description import OperatorStatistics, TaskDescription, TaskStatistics
 from engine.deployment.services import Services
 from engine.graph.sink import SinkOperator
+from engine.graph.source import SourceOperator
 from engine.graph.watermark import START_OF_TIME
 from engine.metric import METRICS, together
 from engine.network import LatencyHistogram, Network, NetworkStatistics
@@ -146,9 +147,13 @@ class Figures:
 
     def _operators(self, records: int) -> list[OperatorStatistics]:
         """The operators' counts, with this many records into the first."""
-        first = self._description.operators[0].name
-        found = [OperatorStatistics(first, 0, records)] if self._source else []
-        found += self._chain.statistics(records)
+        first = self._description.operators[0]
+        found = self._chain.statistics(records)
+        if isinstance(first.operator, SourceOperator):
+            if first.operator.followed_by is None:
+                found = [OperatorStatistics(first.name, 0, records), *found]
+            elif found:
+                found[0] = replace(found[0], records_in=0)
         unopened = self._description.operators[len(found) :]
         found += [OperatorStatistics(operator.name, 0, 0) for operator in unopened]
         return self._counted.with_operators(found)

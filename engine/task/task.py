@@ -23,7 +23,6 @@ from engine.graph.batch_operator import BatchFunction
 from engine.graph.context import TaskContext
 from engine.graph.failing import FailureContext
 from engine.graph.logical import LogicalOperator
-from engine.graph.operator import ERRORS
 from engine.graph.source import SourceOperator
 from engine.network import Batch, Cancelled, ChannelLost, Control, Network, use_precise_timers
 from engine.task.chain import Chain, Stretch
@@ -84,7 +83,10 @@ class Task:
             if isinstance(first.operator, SourceOperator)
             else None
         )
-        self._chained = description.operators if self._source is None else rest
+        self._chained: Sequence[LogicalOperator] = description.operators
+        if isinstance(first.operator, SourceOperator):
+            behind = first.operator.followed_by
+            self._chained = rest if behind is None else [replace(first, operator=behind), *rest]
         self._last_operator = description.operators[-1].name
         self._figures = Figures(
             description, self.chain, self._source, network, self._services, clock
@@ -421,7 +423,7 @@ def _rescuers(
     found: dict[str, Rescuer] = {}
     for operator, following in zip_longest(operators, operators[1:]):
         if operator.operator.properties.on_error != "fail":
-            emit = side_outputs.get(operator.name, {}).get(ERRORS)
+            emit = side_outputs.get(operator.name, {}).get(operator.operator.properties.errors)
             found[operator.name] = Rescuer(emit, failing)
         elif services.has_rescue:
             check = None if following is None else following.operator.properties.check

@@ -221,7 +221,7 @@ def test_a_bad_record_that_cannot_travel_fails_the_job() -> None:
         ),
         (
             lambda: engine.testing.run(texts().map(int, on_error="side").sink(Discard())),
-            "operator 'map' puts records that fail aside (on_error='side'), and nothing reads them",
+            "operator 'map' sends records that fail to its side output 'errors', and nothing",
         ),
     ],
 )
