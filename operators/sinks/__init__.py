@@ -7,7 +7,21 @@ from operators.sinks.callback import Callback
 from operators.sinks.collect import Collect
 from operators.sinks.console import Print
 from operators.sinks.counts import Counts
+from operators.sinks.csv_files import CsvSink
 from operators.sinks.discard import Discard
-from operators.sinks.files import JsonLines, LineFiles
+from operators.sinks.parquet import ParquetSink
+from operators.sinks.partition_by import ByTime
+from operators.sinks.text_files import JsonLines, LineFiles
 
-__all__ = ["Callback", "Collect", "Counts", "Discard", "JsonLines", "LineFiles", "Print"]
+__all__ = [
+    "ByTime",
+    "Callback",
+    "Collect",
+    "Counts",
+    "CsvSink",
+    "Discard",
+    "JsonLines",
+    "LineFiles",
+    "ParquetSink",
+    "Print",
+]

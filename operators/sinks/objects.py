@@ -13,6 +13,7 @@ import os
 import tempfile
 from collections.abc import Iterable
 from contextlib import suppress
+from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Any
 
@@ -23,7 +24,7 @@ from operators.sinks.places import CLAIM, Draft, Hold, Place
 
 
 class S3Prefix(Place):
-    """Objects right below s3://bucket/prefix; endpoint and credentials are those of each task."""
+    """Objects below s3://bucket/prefix; endpoint and credentials are those of each task."""
 
     def __init__(self, url: str) -> None:
         try:
@@ -51,13 +52,22 @@ class S3Prefix(Place):
         """Whether the other is the same bucket and prefix."""
         return isinstance(other, S3Prefix) and self._where == other._where
 
+    def holds(self, other: Place) -> bool:
+        """Whether the other is a longer prefix of the same bucket."""
+        return (
+            isinstance(other, S3Prefix)
+            and not self.is_same(other)
+            and f"{other.url}/".startswith(f"{self.url}/")
+        )
+
     def make(self) -> None:
         """Raise StorageError if the bucket or the credentials do not work."""
         self.names()
 
-    def names(self) -> Iterable[str]:
+    def names(self, folders: str = "") -> Iterable[str]:
         """The names of all objects, without uploads that are not completed."""
-        return [key for key, _ in self.s3.list() if key and "/" not in key]
+        levels = [*filter(None, folders.split("/")), "?*"]
+        return [key for key, _ in self.s3.list() if _matches(key.split("/"), levels)]
 
     def has(self, name: str) -> bool:
         """Whether there is such an object."""
@@ -148,7 +158,7 @@ class _ObjectDraft(Draft):
         self._begun: tuple[str, str, str] | None = None
         """An upload that must be aborted before the file is staged again: its two names, and the
         upload."""
-        self.file = tempfile.TemporaryFile("w", encoding="utf-8", newline="\n")  # noqa: SIM115
+        self.file = tempfile.TemporaryFile()  # noqa: SIM115
 
     def stage(self, staged: str, final: str) -> str:
         self._forget()
@@ -173,3 +183,7 @@ class _ObjectDraft(Draft):
             self._s3.abort_upload(final, upload)
             self._s3.delete([staged])
             self._begun = None
+
+
+def _matches(parts: list[str], levels: list[str]) -> bool:
+    return len(parts) == len(levels) and all(map(fnmatchcase, parts, levels))

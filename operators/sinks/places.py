@@ -12,7 +12,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TextIO
+from typing import BinaryIO
 
 from engine.errors import GraphError
 
@@ -34,12 +34,19 @@ class Place(ABC):
         """Whether both are the same place, however they are spelt."""
 
     @abstractmethod
+    def holds(self, other: Place) -> bool:
+        """Whether the other is a folder somewhere in this one."""
+
+    @abstractmethod
     def make(self) -> None:
         """Make the place for a task that will write, if it is missing."""
 
     @abstractmethod
-    def names(self) -> Iterable[str]:
-        """Names of all files that are there now, final or not."""
+    def names(self, folders: str = "") -> Iterable[str]:
+        """Names of all files that are there now, final or not, without those of sub-folders.
+
+        With `folders`, such as "day=*/hour=*", those of the sub-folders with such names.
+        """
 
     @abstractmethod
     def has(self, name: str) -> bool:
@@ -51,7 +58,7 @@ class Place(ABC):
 
     @abstractmethod
     def finish(self, staged: str, final: str, token: str) -> bool:
-        """Make a staged file final, in place of an existing one.
+        """Make a staged file final, in place of an existing one, maybe in a sub-folder.
 
         False if there is no file of this name: it was finished or dropped. `token` is the result of
         `Draft.stage` here; that of another place is "".
@@ -105,15 +112,27 @@ class Hold:
 class Draft(ABC):
     """A file that is being written."""
 
-    file: TextIO
+    file: BinaryIO
 
-    def write(self, text: str) -> None:
-        """Add the text."""
-        self.file.write(text)
+    def check(self) -> None:  # noqa: B027 - nobody removes a file without a name
+        """Raise an error if somebody has removed the file."""
+
+    def again(self) -> BinaryIO:
+        """The same file at the same place in it, as an object that a library may close."""
+        self.file.flush()
+        return os.fdopen(os.dup(self.file.fileno()), "wb")
+
+    @property
+    def size(self) -> int:
+        """Bytes that have been written, but for the last few."""
+        return os.fstat(self.file.fileno()).st_size
 
     @abstractmethod
     def stage(self, staged: str, final: str) -> str:
-        """Keep it as `staged`; returns the token with which `finish` makes it `final`."""
+        """Keep it as `staged` and close it; returns the token with which `finish` makes it `final`.
+
+        After an error it may be called again.
+        """
 
     def close(self) -> None:
         """Close it, staged or not; idempotent."""
@@ -148,12 +167,19 @@ class Folder(Place):
         """Whether the other is the same folder, by links or not."""
         return isinstance(other, Folder) and self.path.samefile(other.path)
 
+    def holds(self, other: Place) -> bool:
+        """Whether the other is somewhere in this folder, by links or not."""
+        return isinstance(other, Folder) and self.path.resolve() in other.path.resolve().parents
+
     def make(self) -> None:
         """Make the folder, on the machine of this task."""
         self.path.mkdir(parents=True, exist_ok=True)
 
-    def names(self) -> Iterable[str]:
+    def names(self, folders: str = "") -> Iterable[str]:
         """Names of all files in the folder; none if it is missing."""
+        if folders:
+            found = self.path.glob(f"{folders}/*")
+            return [path.relative_to(self.path).as_posix() for path in found]
         try:
             return [path.name for path in self.path.iterdir()]
         except FileNotFoundError:
@@ -169,11 +195,15 @@ class Folder(Place):
 
     def finish(self, staged: str, final: str, token: str) -> bool:
         """Rename the staged file; False if it is missing."""
+        before, path = self.path / staged, self.path / final
         try:
-            (self.path / staged).replace(self.path / final)
+            if path.parent != self.path and before.exists():
+                path.parent.mkdir(parents=True, exist_ok=True)
+            before.replace(path)
         except (FileNotFoundError, NotADirectoryError):
             return False
-        self.sync()
+        for folder in path.parents[: len(Path(final).parts)]:
+            _sync(folder)
         return True
 
     def drop(self, names: Iterable[str]) -> None:
@@ -219,44 +249,42 @@ class Folder(Place):
             "hint: run the job again, without that"
         )
 
-    def sync(self) -> None:
-        """Write the folder's names to the disk."""
-        handle = os.open(self.path, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
 
 class _FileDraft(Draft):
     def __init__(self, folder: Folder, temporary: str) -> None:
         self._folder = folder
         self._path = folder.path / temporary
         try:
-            self.file = self._path.open("x", encoding="utf-8", newline="\n")
+            self.file = self._path.open("xb")
         except FileNotFoundError:
             raise folder.gone() from None
 
-    def write(self, text: str) -> None:
-        self._check()
-        self.file.write(text)
+    def check(self) -> None:
+        if not os.fstat(self.file.fileno()).st_nlink:
+            raise self._folder.gone()
 
     def stage(self, staged: str, final: str) -> str:
-        self.file.flush()
-        self._check()
-        os.fsync(self.file.fileno())
-        if staged != self._path.name:
+        if not self.file.closed:
+            self.file.flush()
+            self.check()
+            os.fsync(self.file.fileno())
             self.file.close()
+        if staged != self._path.name:
             try:
                 self._path.rename(self._folder.path / staged)
             except FileNotFoundError:
                 raise self._folder.gone() from None
-            self._folder.sync()
+            _sync(self._folder.path)
         return ""
 
-    def _check(self) -> None:
-        if not os.fstat(self.file.fileno()).st_nlink:
-            raise self._folder.gone()
+
+def _sync(folder: Path) -> None:
+    """Write the folder's names to the disk."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _is_locked(path: Path) -> bool:

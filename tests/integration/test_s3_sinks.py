@@ -165,7 +165,7 @@ def test_a_completion_whose_answer_was_lost_is_one(bucket: Bucket) -> None:
     for context in (task(), replace(task(), checkpoints=False)):
         writer = sink.open(context)
         writer.write(["a"])
-        name, _, _, token = prepared = writer.prepare(1)
+        [(name, _, _, token)] = prepared = writer.prepare(1)
         assert sink.place.finish("", name, token)
         writer.commit(1, prepared)
         writer.abort()
@@ -179,7 +179,7 @@ def test_an_upload_that_somebody_aborted_is_told(checkpoints: bool, bucket: Buck
     writer = sink.open(replace(task(), checkpoints=checkpoints, identity="lines"))
     writer.write(["a"])
     prepared = writer.prepare(1)
-    S3.open("s3://out/run").abort_upload(prepared[0], bucket.uploads[0])
+    S3.open("s3://out/run").abort_upload(prepared[0][0], bucket.uploads[0])
     with pytest.raises((CheckpointError, FileNotFoundError), match="s3://out/run"):
         writer.commit(1, prepared)
 
