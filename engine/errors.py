@@ -115,7 +115,7 @@ class JobStopped(JobCancelled):
 
 
 class StartError(EngineError):
-    """The workers could not be started or could not reach each other."""
+    """The workers, or a program beside them, could not be started or not reach each other."""
 
 
 class ModelError(EngineError):

@@ -18,6 +18,8 @@ import psutil
 import pytest
 
 from tests import jobfolders
+from tests.kafka import kafka as kafka
+from tests.kafka import kafka_programs as kafka_programs
 from tests.waiting import wait_until
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -96,12 +98,13 @@ def _group(items: list[pytest.Item]) -> None:
     """Where tests run in several processes, one has all that share a Ray cluster.
 
     Those that start clusters of their own come one after the other, too: a third would be too much.
-    The tests of any other file stay together, as their fixtures want it.
+    Those that share a broker of Kafka are together, too. The tests of any other file stay together,
+    as their fixtures want it.
     """
     for item in items:
         fixtures = getattr(item, "fixturenames", ())
         if not (item.get_closest_marker("ray") or "ray_cluster" in fixtures):
-            group = str(item.path)
+            group = "kafka" if "kafka" in fixtures else str(item.path)
         elif {"ray_cluster", "runtime", "request"}.intersection(fixtures):  # by `request`, at last
             group = "ray"
         else:

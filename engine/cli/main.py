@@ -97,6 +97,7 @@ class LazyGroup(Group):
 
 _TOOLS = {
     "checkpoint": "engine.cli.checkpoint",
+    "dev": "engine.cli.dev",
     "k8s": "k8s.command",
     "report": "benchmarks.report",
     "rescale": "engine.cli.savepoint:rescale",

@@ -1,4 +1,4 @@
-"""Programs in Rust that run beside the job; `make` builds each of them."""
+"""Programs that run beside the job: those in Rust, which `make` builds, and a broker of Kafka."""
 
 import os
 from pathlib import Path

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from engine.cached import cached
 from engine.errors import ModelError
-from pipelines.models.cache import cached
 from pipelines.models.kind import Answer, Kind
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Synthetic(Plain):
 
     def folder(self) -> Path:
         """Its folder."""
-        return cached(f"synthetic-{self.size}-{self.seed}", self._make)
+        return cached(f"models/synthetic-{self.size}-{self.seed}", self._make)
 
     def _make(self, folder: Path) -> None:
         head = json.dumps({"size": self.size, "seed": self.seed}).encode()[: self.size]

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from engine.cached import cached
 from engine.errors import ConfigError
 from engine.installation.distribution import install_hint
-from pipelines.models.cache import cached
 from pipelines.models.kind import Answer, Kind
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Speech(Kind):
     def prepare(self, via: str) -> Iterator[Any]:
         """Yield the folder, and make it in a few seconds if it does not exist."""
         _packages()
-        yield cached(f"speech-{self.seed}", self._make)
+        yield cached(f"models/speech-{self.seed}", self._make)
 
     def load(self, model: Model) -> Any:
         """The network over the tensors in place; the PyTorch file, which is equal, is not read."""

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from engine.cached import cached
 from engine.errors import ConfigError
 from engine.model import Descriptor, MemoryLanding, Model, pack
 from pipelines.model_broadcast import model_broadcast
 from pipelines.models import kind_of
-from pipelines.models.cache import cached
 from pipelines.models.digits import Digits, held_out, predict, train
 from pipelines.models.kind import parse_size
 from pipelines.models.plain import Files, Memory, Synthetic, fold
@@ -120,7 +120,7 @@ def test_a_model_that_cannot_be_made_leaves_nothing(tmp_path: Path) -> None:
         raise OSError("disk full")
 
     with pytest.raises(OSError, match="disk full"):
-        cached("broken", make)
+        cached("models/broken", make)
     assert list((tmp_path / "cache" / "models").iterdir()) == []
 
 

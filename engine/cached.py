@@ -1,4 +1,4 @@
-"""Models that are made once and kept in a folder of the user, each whole or not at all."""
+"""What is made once and kept in the user's cache folder, each whole or not at all."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def cached(name: str, make: Callable[[Path], None]) -> Path:
     if folder.is_dir():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
-    partial = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{name}-"))
+    partial = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}-"))
     try:
         make(partial)
         try:
@@ -34,5 +34,5 @@ def cached(name: str, make: Callable[[Path], None]) -> Path:
 def cache_folder() -> Path:
     """`OKA_CACHE`, or `oka` in the user's cache folder."""
     if own := os.environ.get("OKA_CACHE"):
-        return Path(own) / "models"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "oka" / "models"
+        return Path(own)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "oka"
