@@ -205,6 +205,8 @@ class SourceLoop:
             self._has_given = self._has_given or type(item) is not list or bool(item)
             if self._is_asked:
                 self._pass_barrier()
+                if self._ended:  # no record follows the last one
+                    return
 
     def end(self) -> None:
         """Let the source end after its next batch, as if it had no more; idempotent."""
@@ -238,6 +240,8 @@ class SourceLoop:
                 return None
             if self._is_asked:
                 self._pass_barrier()
+                if self._ended:
+                    return None
             return ahead.receive(None if self._clock.is_virtual else seconds)
 
         try:

@@ -69,6 +69,7 @@ class Run:
         behind_last: Callable[[Run], None] | None = None,
         restored: Mapping[int, Position] | None = None,
         stop_at: int | None = None,
+        ask_at: int | None = None,
     ) -> None:
         has_barriers = barriers_at is not None or restored is not None
         self.at_barrier: Mapping[int, Position] | None = None
@@ -93,6 +94,8 @@ class Run:
             self.clock.now += (takes.pop(0) if takes else 0) * MS
             if len(self.left) == end_at:
                 self.loop.end()
+            if len(self.left) == ask_at:
+                self.loop.begin_epoch(1, is_last=True)
             if stop_at is not None and stop_at == sum(len(each) for _, each in self.left):
                 self.clock.wakes = [partial(self.loop.begin_epoch, 1)]
 
@@ -251,6 +254,17 @@ def test_nothing_leaves_behind_the_last_barrier() -> None:
     run = Run(source, barriers_at=(1,), last=1, behind_last=end)
     assert [epoch for _, epoch in run.barriers] == [1]
     assert left_by_then == [1, 1]
+    assert len(run.left) == 1
+
+
+@pytest.mark.parametrize(
+    "source", [Collection(range(4)), Function(lambda _, position: lists(position))]
+)
+def test_nothing_leaves_behind_the_last_barrier_without_a_rate(source: SourceOperator[Any]) -> None:
+    """Whether its own thread or another reads the source."""
+    run = Run(source, barriers_at=(), last=1, behind_last=lambda run: run.loop.end(), ask_at=2)
+    assert [len(out) for _, out in run.left] == [1, 1]
+    assert [epoch for _, epoch in run.barriers] == [1]
 
 
 def test_in_a_hurry_no_moment_is_waited_for() -> None:
