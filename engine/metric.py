@@ -84,6 +84,15 @@ class Metrics:
         text="{} behind the clock",
         progress=True,
     )
+    lag_records: int = _metric(
+        "sum",
+        "record",
+        "Records that wait in the systems in front of the sources, behind what was read; of those "
+        "whose partitions tell it, about once a second.",
+        row="sources",
+        text="{} behind",
+        progress=True,
+    )
     disbelieved_times: int = _metric(
         "sum",
         "time",

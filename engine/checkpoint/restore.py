@@ -77,7 +77,8 @@ def _has_part_of(entry: SnapshotEntry, index: int, count: int) -> bool:
         index * entry.parallelism < (entry.index + 1) * count
     )
     shares = range(entry.index, entry.shares, entry.parallelism)
-    return overlaps or entry.index % count == index or any(j % count == index for j in shares)
+    some = shares[:count]  # then the rests come again
+    return overlaps or entry.index % count == index or any(j % count == index for j in some)
 
 
 def _check_meanings(manifest: Manifest, meanings: Mapping[str, Mapping[str, Any]]) -> None:

@@ -20,6 +20,7 @@ from engine.checkpoint import SnapshotEntry
 from engine.checkpoint.requests import Stop
 from engine.errors import EngineError
 from engine.graph.execution import ExecutionGraph
+from engine.graph.partitions import PartitionedSource
 from engine.graph.sink import SinkOperator
 
 
@@ -63,7 +64,7 @@ class StoreFailed:
 
 @dataclass(frozen=True)
 class EpochCommitted:
-    """The sinks of a task have made the epoch final."""
+    """The sinks of a task have made the epoch final; its source knows."""
 
     task: int
     attempt: int
@@ -115,7 +116,7 @@ class Store:
 
 @dataclass(frozen=True)
 class Commit:
-    """Have the sinks of a task make an epoch final."""
+    """Have the sinks of a task make an epoch final, and tell its source of partitions."""
 
     task: int
     attempt: int
@@ -157,10 +158,13 @@ class Epochs:
         """When `following` has to be called at the latest."""
         self._tasks = {each.id for each in graph.vertices}
         self._sources = [each.id for each in graph.vertices if each.job_vertex.is_source]
-        self._sinks = [
+        self._committers = [
             each.id
             for each in graph.vertices
-            if any(isinstance(it.operator, SinkOperator) for it in each.job_vertex.operators)
+            if any(
+                isinstance(it.operator, SinkOperator | PartitionedSource)
+                for it in each.job_vertex.operators
+            )
         ]
         self._interval = interval_seconds
         self._attempt = -1
@@ -180,7 +184,7 @@ class Epochs:
         """The step of the last epoch; None if none is under way."""
         self._entries: dict[int, SnapshotEntry] = {}
         self._awaited: set[int] = set()
-        """The tasks whose sinks have not committed."""
+        """The tasks that have not committed."""
         self._began = 0.0
         self._slow: float | None = None
         """The time of a warning that the epoch is still under way."""
@@ -378,8 +382,8 @@ class Epochs:
             self._end()
             self._is_last_stored = True
             return
-        self._step, self._awaited = "committing", set(self._sinks)
-        self._commands += [Commit(task, self._attempt, self.last) for task in self._sinks]
+        self._step, self._awaited = "committing", set(self._committers)
+        self._commands += [Commit(task, self._attempt, self.last) for task in self._committers]
 
 
 _EpochStep: TypeAlias = Literal["aligning", "storing", "committing"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 from zlib import crc32
 
 from engine.graph.context import TaskContext
@@ -18,14 +18,19 @@ Produced = TypeVar("Produced", covariant=True)
 
 
 class Partition(ABC):
-    """One partition at work in a task. One thread calls it."""
+    """One partition at work in a task. One thread calls it.
+
+    If it has a `committed`, another thread makes the last calls of that and of `close`, when the
+    job has ended.
+    """
 
     @abstractmethod
     def poll(self, limit: int, /) -> Any:
         """The next records, at most `limit`, without waiting; `[]` for none yet, None at the end.
 
         They are a list, or columns: any object with `__arrow_c_array__` or `__arrow_c_stream__`,
-        whose rows never become Python objects on the way.
+        whose rows never become Python objects on the way. A stream may have any number of rows: the
+        engine takes as many at a time as it needs.
         """
 
     @property
@@ -42,7 +47,11 @@ class Partition(ABC):
         return None
 
     def committed(self, position: Any, /) -> None:  # noqa: B027 - most systems need no word of it
-        """A checkpoint with this position, or the end of the job, is final."""
+        """A checkpoint with this position is final, or the job has ended there.
+
+        It need not be told of each checkpoint, and after a failure not of the last one: the next
+        call is for all up to its position.
+        """
 
     def close(self) -> None:  # noqa: B027 - most hold nothing
         """Release resources. It is the last call."""
@@ -67,10 +76,17 @@ class PartitionReader(ABC):
 
     @abstractmethod
     def open_partition(self, name: str, position: Any, /) -> Partition:
-        """Begin to read a partition; from a position, or, where that is None, from its start."""
+        """Begin to read a partition; from a position, or, where that is None, from its start.
+
+        That may also be one of a checkpoint that `partitions` no longer has. Without records to
+        come, its `poll` gives None; if records may be lost, raise an error.
+        """
 
     def wait(self, seconds: float, /) -> None:
-        """Wait until some partition may have records, at most so long. All of them had none."""
+        """Wait until some partition may have records, at most so long; all of them had none.
+
+        The task does nothing else meanwhile. Return at once where there may be some.
+        """
         time.sleep(min(seconds, _PAUSE_SECONDS))
 
     def close(self) -> None:  # noqa: B027 - most hold nothing
@@ -88,8 +104,11 @@ class PartitionedSource(SourceOperator[Produced]):
     discover_seconds: float | None = None
     """How often each task looks for new partitions; None is once, at its start. A source that looks
     for new ones never ends."""
-    bounded: ClassVar[bool] = False
-    """Whether partitions end. A task then opens one only when it comes to it."""
+    bounded: bool = False
+    """Whether partitions end by themselves. A task then reads one after the other, and opens each
+    when it comes to it; behind `with_event_time`, it goes on with the one that is furthest behind,
+    and may close one and open it again at its position. Otherwise, it opens all at its start, and
+    reads them in turns."""
 
     def partitions(self) -> Iterable[str]:
         """The names of all partitions that there are now."""
@@ -100,7 +119,10 @@ class PartitionedSource(SourceOperator[Produced]):
         raise NotImplementedError
 
     def number(self, name: str) -> int:
-        """The partition's number: of n tasks, task number % n reads it. It never changes."""
+        """The partition's number, which decides which task reads it; it never changes.
+
+        Partitions of successive numbers are read by successive tasks.
+        """
         return crc32(name.encode())
 
     def open(self, context: TaskContext) -> PartitionReader:  # type: ignore[override]

@@ -34,6 +34,12 @@ class Splits:
         self.open = dict.fromkeys(splits)
         self.current = next(iter(self.open), ONLY)
 
+    def add(self, split: Split) -> None:
+        """Read one split more. Event time waits for it, unless it is left out."""
+        self.open[split] = None
+        if self.times is not None:
+            self.times.wait_for(split)
+
     def end(self, split: Split) -> None:
         """Note that all batches of this split have gone through."""
         self.open.pop(split, None)
@@ -73,6 +79,14 @@ class SplitTimes:
         if split in self._idle:
             self._idle.discard(split)
             heappush(self._heap, (time_us, len(self._heap), split))
+
+    def wait_for(self, split: Split) -> None:
+        """Count a split that is new."""
+        heappush(self._heap, (self._times.get(split, _UNKNOWN), len(self._heap), split))
+
+    def is_left_out(self, split: Split) -> bool:
+        """Whether the split is ignored until it has a time again."""
+        return split in self._idle
 
     def leave_out(self, split: Split) -> None:
         """Ignore this silent split until it has a time again."""

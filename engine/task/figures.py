@@ -127,6 +127,7 @@ class Figures:
                     ended.process_seconds - started.process_seconds,
                 )
             ),
+            lag_records=0 if self._source is None else self._source.lag,
             checkpoint_pause_ms=1e3 * self._longest_pause,
         )
 

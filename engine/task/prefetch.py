@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from threading import Event, Thread
 from typing import Any
 
-from engine.task.shares import size
+from engine.task.reading import size
 
 
 class Prefetch:

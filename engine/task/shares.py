@@ -10,22 +10,18 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import Any
 
-from engine.columns import is_columns, part
+from engine.columns import part
 from engine.errors import CheckpointError
 from engine.graph.context import TaskContext
 from engine.graph.source import SourceOperator, SourceReader, SplitReader
 from engine.graph.splits import Split, SplitTimes
 from engine.graph.watermark import START_OF_TIME, Watermark
-
-Position: TypeAlias = tuple[Any, ...]
-"""A tuple of a reader's own position in a share or split and, if it is not 0, the number of records
-behind it that have left; an empty tuple is the end."""
-ENDED: Position = ()
+from engine.task.reading import ENDED, Position, Reading, size
 
 
-class Shares:
+class Shares(Reading):
     """Readers of a task's shares, each at its position.
 
     It reads the splits of a share one after the other, and several shares in turns, batch by batch.
@@ -69,6 +65,13 @@ class Shares:
             if position == ENDED:
                 self._ended.append((share, None))
                 continue
+            if position is not None and isinstance(position[0], dict):
+                raise CheckpointError(
+                    "the checkpoint has the positions of a source of partitions: share "
+                    f"{share} is at {position!r:.80}",
+                    "it was another kind of source then; a new name lets this one begin anew: "
+                    ".named(…)",
+                )
             reader = source.open(replace(context, index=share, parallelism=shares))
             if isinstance(reader, SourceReader):
                 if position is not None:
@@ -116,11 +119,6 @@ class Shares:
         if self.current in self._readers:
             moved.append((self.current, self._position(self.current)))
         return moved
-
-    @property
-    def positions(self) -> dict[int, Position]:
-        """The position of each share behind its last item."""
-        return self.positions_of(self.reached)
 
     def positions_of(self, reached: Mapping[Split, Position]) -> dict[int, Position]:
         """The position of each share with these positions of its splits."""
@@ -248,10 +246,3 @@ class Shares:
         reader, skipped = self._readers[split], self._skipped.get(split)
         position = reader.position if isinstance(reader, SourceReader) else None
         return (position,) if skipped is None else (position, skipped)
-
-
-def size(item: Any) -> int:
-    """The number of records in an item, which is one record unless it is a batch or a watermark."""
-    if type(item) is Watermark:
-        return 0
-    return len(item) if type(item) is list or is_columns(item) else 1

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from engine.columns import check_columns, is_columns, part
 from engine.graph.context import TaskContext
+from engine.graph.partitions import PartitionedSource
 from engine.graph.source import SourceOperator
 from engine.graph.splits import Split, Splits
 from engine.graph.watermark import Watermark
@@ -19,8 +20,10 @@ from engine.network import Control
 from engine.task.chain import Chain
 from engine.task.clock import Clock
 from engine.task.drift import Drift
+from engine.task.partitions import Partitions
 from engine.task.prefetch import Prefetch
-from engine.task.shares import ENDED, Position, Shares, size
+from engine.task.reading import ENDED, Position, Reading, size
+from engine.task.shares import Shares
 from engine.task.timers import Timers
 from engine.task.window import SteadyWindow
 
@@ -52,6 +55,9 @@ class SourceLoop:
         self._through = 0
         """The number of records in all finished items, if there are barriers."""
         self._source = source
+        self._kind: type[Shares | Partitions] = (
+            Partitions if isinstance(source, PartitionedSource) else Shares
+        )
         self._chain = chain
         self._marker_interval = marker_interval
         self._clock = clock
@@ -70,8 +76,8 @@ class SourceLoop:
         self._restored: Mapping[int, Position] = {}
         self.shares = 0
         """The number of shares into which the source is divided."""
-        self._reading: Shares | None = None
-        """The shares of the task, while the source is open."""
+        self._reading: Reading | None = None
+        """The parts of the source that the task reads, once it is open."""
         self._is_ahead = False
         """Whether another thread reads the source."""
         self._splits = Splits()
@@ -100,6 +106,15 @@ class SourceLoop:
         """Take all records of the source through the chain, from the restored positions on."""
         self._timers, self._pass_on = timers, pass_on
         items = self._open(context)
+        try:
+            self._run(items, context, deliver, window)
+        finally:
+            if not self._is_ahead:
+                items.close()
+
+    def _run(
+        self, items: Reading, context: TaskContext, deliver: Deliver, window: SteadyWindow
+    ) -> None:
         self._window = window
         window.begin()
         rate = self._source.properties.rate
@@ -124,8 +139,6 @@ class SourceLoop:
             self._run_open(batches, deliver, 1e9 / per_second if per_second else 0.0)
         if isinstance(batches, Generator):
             batches.close()  # it may have more if the task was told to stop
-        if not self._is_ahead:
-            items.close()
         if self._drift is not None:
             self._drift.tell(None)
 
@@ -153,6 +166,32 @@ class SourceLoop:
             left = {**left, split: (position, sum(before, self._of_item))}
         return self._reading.positions if left is None else self._reading.positions_of(left)
 
+    def snapshot(self, epoch: int) -> Mapping[int, Position]:
+        """As `positions`, at the barrier of an epoch, which may be committed later."""
+        positions = self.positions
+        if self._reading is not None:
+            self._reading.keep(epoch, positions)
+        return positions
+
+    def ended(self, position: Position) -> Position:
+        """The position at the end of a share that is at this one."""
+        return self._kind.ended(position)
+
+    def commit(self, epoch: int | None = None) -> None:
+        """Tell the source that this epoch is final; None: the job has ended. From any thread."""
+        if self._reading is not None:
+            self._reading.commit(epoch)
+
+    def abort(self) -> None:
+        """Close what waits for a commit: none will come; idempotent, from any thread."""
+        if self._reading is not None:
+            self._reading.abort()
+
+    @property
+    def lag(self) -> int:
+        """The number of records that wait in the system in front of the source, if known."""
+        return 0 if self._reading is None else self._reading.lag
+
     def begin_epoch(self, epoch: int, is_last: bool = False) -> None:
         """Send the barrier of this epoch behind the current batch; from any thread.
 
@@ -167,14 +206,15 @@ class SourceLoop:
         """Have the loop call its timers, and check everything else, before it waits on."""
         self._woken.set()
 
-    def _open(self, context: TaskContext) -> Shares:
-        self.shares = self.shares or context.parallelism
-        never_waits = self._source.properties.never_waits
-        self._is_ahead = not never_waits and (self._chain.has_timers or self._has_barriers)
+    def _open(self, context: TaskContext) -> Reading:
+        self.shares = self.shares or self._kind.count(context.parallelism)
+        may_wait = self._kind.reads_ahead and not self._source.properties.never_waits
+        self._is_ahead = may_wait and (self._chain.has_timers or self._has_barriers)
         self._splits = context.splits
-        self._reading = Shares(
+        self._reading = self._kind(
             self._source, context, self.shares, self._restored, is_ahead=self._is_ahead
         )
+        self._reading.pause = self._pause
         context.splits.begin(self._reading.splits)
         if self._has_barriers and (self._is_ahead or self._source.properties.rate is not None):
             self._left = self._reading.reached
@@ -223,13 +263,27 @@ class SourceLoop:
         self._hurries = True
         self.wake()
 
+    def _pause(self, wait: Callable[[float], None], seconds: float) -> None:
+        """Let the source wait, until the next timer at most."""
+        timer = self._timers.call() if self._chain.has_timers else None
+        if self._is_asked or self._ended:
+            return
+        seconds = seconds if timer is None else min(seconds, max(timer, _LEAST_WAIT_SECONDS))
+        began_ns = self._clock.now_ns()
+        if self._clock.is_virtual:
+            self._clock.wait(seconds, self._woken, self._exact_seconds)
+            self._woken.clear()
+        else:
+            wait(seconds)
+        self.waited_seconds += (self._clock.now_ns() - began_ns) / 1e9
+
     def _between_timers(self, items: Iterable[Any]) -> Iterator[Any]:
         """The items; timers are called in between."""
         for item in items:
             self._timers.call()
             yield item
 
-    def _read_ahead(self, reading: Shares, records: int) -> Iterator[Any]:
+    def _read_ahead(self, reading: Reading, records: int) -> Iterator[Any]:
         """The items, read by another thread, so that timers are called while the source blocks."""
         now_ns = self._clock.now_ns
         told = ((item, (reading.moved(), now_ns())) for item in reading)

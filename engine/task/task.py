@@ -33,7 +33,6 @@ from engine.task.figures import Figures
 from engine.task.heap import fill_gaps
 from engine.task.outputs import Outputs, with_results
 from engine.task.rescue import Rescuer, ServiceRescuer, decoding
-from engine.task.shares import ENDED
 from engine.task.side import SideInput, drop_rest, drop_rest_beside
 from engine.task.sinks import Prepared
 from engine.task.snapshots import Snapshots
@@ -204,12 +203,12 @@ class Task:
             ends = not first.operator.properties.gives_again
             self._source.restore(
                 {
-                    share: ENDED if each.finished and ends else position
+                    share: self._source.ended(position) if each.finished and ends else position
                     for each in kept
                     for share, position in each.positions.get(first.identity, {}).items()
                     if share % description.parallelism == description.index
                 },
-                max((each.shares for each in kept), default=0) or description.parallelism,
+                max((each.shares for each in kept), default=0),
             )
         ours = (e.prepared for e in kept if e.index % description.parallelism == description.index)
         self.chain.sinks.restore(snapshots.start.epoch, ours)
@@ -247,7 +246,7 @@ class Task:
                 chain=tuple(operator.identity for operator in description.operators),
                 operators={} if is_finished else self.chain.snapshot(),
                 watermarks=self.chain.watermarks,
-                positions={} if source is None else {first: source.positions},
+                positions={} if source is None else {first: source.snapshot(epoch)},
                 shares=0 if source is None else source.shares,
                 prepared=prepared,
                 counts=self._figures.counts(),
@@ -284,23 +283,33 @@ class Task:
 
     def commit(self) -> dict[str, Any]:
         """Make all of the sinks' output final; returns each sink's result, by operator."""
-        return self.chain.sinks.commit()
+        results = self.chain.sinks.commit()
+        if self._source is not None:
+            self._source.commit()
+        return results
 
     def commit_epoch(self, epoch: int, failing: FailureContext) -> None:
-        """Make the sinks' output final up to this epoch, as soon as their storage answers."""
+        """Make the sinks' output final up to this epoch, as soon as their storage answers.
+
+        Behind that, the source is told.
+        """
         while True:
             try:
                 self.chain.sinks.commit(epoch, failing)
-                return
+                break
             except StorageError as error:
                 if self._snapshots is None or not error.is_away:
                     raise
                 self._snapshots.fail(epoch, error)
             self._wait_again()
+        if self._source is not None:
+            self._source.commit(epoch)
 
     def abort(self) -> None:
         """Drop the sinks' output that is not final; idempotent; from any thread."""
         self.chain.abort()
+        if self._source is not None:
+            self._source.abort()
 
     def end_source(self) -> None:
         """Let the source end after its next batch, as if it had no more; idempotent."""

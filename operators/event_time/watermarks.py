@@ -103,6 +103,8 @@ class _Watermarks(BatchFunction):
         self._name = context.task_name
         self._is_unit_checked = False
         """Whether the first time was checked."""
+        self._is_resting = False
+        """Whether event time goes on without this task."""
         self._drift = context.drift
         self._failing = context.failing
         self._now_ns = context.now_ns
@@ -135,9 +137,9 @@ class _Watermarks(BatchFunction):
             self._unseen.append(batch)
             if is_due or self._is_asked() or len(self._unseen) == _TOGETHER:
                 self._see()
+        if self._is_resting:  # downstream learns that the stream goes on
+            self._make(now_ns)
         if idleness is not None:
-            if idleness.is_idle:  # downstream learns that the stream goes on
-                self._make(now_ns)
             idleness.on_records(now_ns)
             self._silent.pop(self._split, None)
         if self._drift is not None and self._times.least() is not None:
@@ -156,11 +158,9 @@ class _Watermarks(BatchFunction):
             if self._drift is not None and self._drift.has_held():
                 self._idleness.on_records(now_ns)  # the task did not wait for the source
             elif self._idleness.has_come(now_ns):
-                self.watermark = Watermark(None)
+                self._rest()
                 for split in self._splits.open:
                     self._times.leave_out(split)
-                if self._drift is not None:
-                    self._drift.tell(None)
         self._set_timer()
 
     def on_end(self) -> tuple[()]:
@@ -208,15 +208,20 @@ class _Watermarks(BatchFunction):
             silent = self._silent.setdefault(self._split, Idleness(self._idle_ns, now_ns))
             if silent.has_come(now_ns):
                 self._times.leave_out(self._split)
+        if not self._splits.open and not self._is_resting:
+            self._rest()  # nothing can come, until there is another split
         self._set_timer()
+
+    def _rest(self) -> None:
+        """Let event time go on elsewhere without this task."""
+        self.watermark = Watermark(None)
+        self._is_resting = True
+        if self._drift is not None:
+            self._drift.tell(None)
 
     def _is_asked(self) -> bool:
         """Whether each batch's time is needed at once, by others or to choose the next split."""
-        return (
-            self._drift is not None
-            or (self._idleness is not None and self._idleness.is_idle)
-            or len(self._splits.open) > 1
-        )
+        return self._drift is not None or self._is_resting or len(self._splits.open) > 1
 
     def _see(self) -> None:
         """Read the times of passed batches; those of several batches of columns at once."""
@@ -281,6 +286,7 @@ class _Watermarks(BatchFunction):
         if self._has_news():
             self._told = self._times.least()
         self.watermark = Watermark(self._watermark_us())
+        self._is_resting = False
         self._next_ns = now_ns + LEAST_GAP_NS
 
     def _watermark_us(self) -> int:

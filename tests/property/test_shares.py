@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from engine.graph.context import TaskContext
 from engine.graph.source import SourceOperator, SourceReader
 from engine.graph.watermark import END_OF_TIME, Watermark
-from engine.task.shares import ENDED, Position, Shares
+from engine.task.reading import ENDED, Position
+from engine.task.shares import Shares
 
 
 class Lists(SourceOperator[Any]):

@@ -17,7 +17,7 @@ from engine.graph.watermark import Watermark
 from engine.network import Control
 from engine.task.chain import Chain
 from engine.task.clock import SystemClock
-from engine.task.shares import Position
+from engine.task.reading import Position
 from engine.task.source import SourceLoop
 from engine.task.timers import Timers
 from engine.task.window import SteadyWindow
