@@ -17,7 +17,7 @@ from typing import Any
 
 import engine
 from operators import ProcessFunction, Tumbling, ValueState, source
-from operators.sinks import Collect, Counts, JsonLines
+from operators.sinks import Collect, Counts, CsvSink, JsonLines, ParquetSink
 from operators.sources import Collection
 from tests import jobfolders
 
@@ -25,7 +25,7 @@ KEYS, RECORDS, SECONDS = 37, 24_000, 3.0
 MANY = 8_000
 """Other keys, of which few change from one checkpoint to the next."""
 WINDOW_US, STEP_US = 250_000, 500
-FOLDERS = ("counted", "windows", "answers", "summed", "each", "tally")
+FOLDERS = ("counted", "windows", "answers", "summed", "each", "tally", "parquet", "csv")
 
 
 class Numbered(ProcessFunction):
@@ -45,7 +45,7 @@ async def answer(record: tuple[int, int, int]) -> int:
 
 
 def expected() -> dict[str, list[Any]]:
-    """The lines of each folder, sorted, whatever happens."""
+    """The lines or rows of each folder, sorted, whatever happens."""
     counts = Counter(number % KEYS for number in range(RECORDS))
     windows = Counter((n % KEYS, n * STEP_US // WINDOW_US * WINDOW_US) for n in range(RECORDS))
     numbered = sorted([key, i + 1] for key, count in counts.items() for i in range(count))
@@ -56,6 +56,8 @@ def expected() -> dict[str, list[Any]]:
         "windows": sorted([key, n, at, at + WINDOW_US] for (key, at), n in windows.items()),
         "answers": list(range(RECORDS)),
         "summed": numbered,
+        "parquet": (rows := sorted([n % 3, n] for n in range(RECORDS))),
+        "csv": rows,
         "final": sorted(map(list, counts.items())),
         "counts": sorted(map(list, counts.items())),
     }
@@ -72,8 +74,14 @@ def main() -> None:
     windows = timed.key_by(0).window(Tumbling(timedelta(microseconds=WINDOW_US))).count()
     summed = records.map(lambda r: (r[0], 1)).key_by(0).reduce(lambda a, b: (a[0], a[1] + b[1]))
     spread = numbers.map(lambda n: (n % MANY, n)).key_by(0)
+    rows, names = spread.map_batches(lambda pairs: [(n % 3, n) for _, n in pairs]), ["third", "n"]
+    parquet = ParquetSink(
+        f"{out}/parquet", names, partition_by="third", max_bytes=20_000, max_open_files=2
+    )
     result = engine.execute(
         [
+            rows.sink(parquet),
+            rows.sink(CsvSink(f"{out}/csv", names, compression="gzip", max_seconds=0.05)),
             keyed.process(Numbered()).sink(JsonLines(f"{out}/counted")),
             windows.sink(JsonLines(f"{out}/windows")),
             records.map_async(answer, max_in_flight=64).sink(JsonLines(f"{out}/answers")),

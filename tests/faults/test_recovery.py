@@ -19,6 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
 import pytest
 
 from engine.programs.s3_server import S3Server
@@ -187,11 +190,17 @@ def check(out: Path, told: dict[str, Any]) -> None:
 
 
 def read(folder: Path) -> list[Any]:
-    """The lines of a folder that holds nothing but what is final."""
+    """The lines or rows of a folder that holds nothing but what is final."""
     found: list[Any] = []
-    for path in folder.iterdir():
+    for path in filter(Path.is_file, folder.rglob("*")):
         assert path.name.startswith("part-"), f"{path} was left behind"
-        found += map(json.loads, path.read_text().splitlines())
+        if path.suffix == ".jsonl":
+            found += map(json.loads, path.read_text().splitlines())
+        elif path.suffix == ".parquet":
+            third = int(path.parent.name.removeprefix("third="))
+            found += [[third, n] for n in pq.ParquetFile(path).read()["n"].to_pylist()]
+        else:
+            found += map(list, zip(*pa.csv.read_csv(path).to_pydict().values(), strict=True))
     return sorted(found)
 
 
