@@ -1,0 +1,82 @@
+"""The engine's errors for those of Kafka's clients, each with what to do about it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from engine.errors import StorageError
+
+
+class LastError:
+    """The last error that a client's threads told of: why nothing answers.
+
+    It is the client's `error_cb`, which a poll calls.
+    """
+
+    def __init__(self) -> None:
+        self.error: Any = None
+
+    def __call__(self, error: Any) -> None:
+        """Note the error."""
+        if error.name() != "_ALL_BROKERS_DOWN":  # others say why
+            self.error = error
+
+
+def storage_error(
+    what: str, error: Any, servers: str, last: LastError | None = None
+) -> StorageError:
+    """The error for a request to a broker; `what` says what could not be done, and with what.
+
+    `error` is a `confluent_kafka.KafkaError`. Of a broker that does not answer it is one that
+    `is_away`: the same request may pass later.
+    """
+    cause = error if last is None or last.error is None or not is_away(error) else last.error
+    name = cause.name()
+    if name in _REFUSED:
+        return StorageError(f"{what}: {cause.str()} ({name})", _REFUSED[name], code=name)
+    if is_away(error):
+        return StorageError(
+            f"{what}: {servers} has not answered: {cause.str()} ({name})",
+            _HINT_AWAY,
+            code="Unreachable",
+        )
+    return StorageError(f"{what}: {error.str()} ({name})", _HINTS.get(name), code=name)
+
+
+def is_away(error: Any) -> bool:
+    """Whether the broker did not answer, or cannot now."""
+    return error.name() in _AWAY or error.retriable()
+
+
+_AWAY = {
+    *("_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT", "_TIMED_OUT_QUEUE", "_MSG_TIMED_OUT"),
+    *("_RESOLVE", "_WAIT_COORD", "_UNKNOWN_BROKER", "REQUEST_TIMED_OUT", "NETWORK_EXCEPTION"),
+    *("BROKER_NOT_AVAILABLE", "LEADER_NOT_AVAILABLE", "NOT_LEADER_FOR_PARTITION"),
+    *("COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR"),
+    *("NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND", "KAFKA_STORAGE_ERROR"),
+}
+_HINT_AWAY = (
+    "is the broker running, and is this its address? A broker also names the address that clients "
+    "have to use (advertised.listeners): that one has to be reachable from every task, too"
+)
+_REFUSED = {
+    "_AUTHENTICATION": "security_protocol, sasl_mechanism, sasl_username and sasl_password have to "
+    "be those of the listener at this address",
+    "_SSL": "security_protocol='SSL' or 'SASL_SSL', with ssl_ca_location, suits listeners with TLS",
+}
+"""Errors of a connection that no waiting helps with."""
+_NO_RIGHT = "give the user of the job the right: kafka-acls.sh --add --allow-principal User:NAME "
+_HINTS = {
+    "UNKNOWN_TOPIC_OR_PART": "make it: kafka-topics.sh --create --topic NAME --partitions N "
+    "--bootstrap-server ADDRESS",
+    "_UNKNOWN_TOPIC": "make it: kafka-topics.sh --create --topic NAME --partitions N "
+    "--bootstrap-server ADDRESS",
+    "TOPIC_EXCEPTION": "a topic's name has letters, digits, '.', '_' and '-'",
+    "TOPIC_AUTHORIZATION_FAILED": _NO_RIGHT + "--operation Write --operation Describe --topic NAME",
+    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": _NO_RIGHT + "--operation Write --operation Describe "
+    "--transactional-id oka- --resource-pattern-type prefixed",
+    "CLUSTER_AUTHORIZATION_FAILED": _NO_RIGHT + "--operation IdempotentWrite --cluster",
+    "GROUP_AUTHORIZATION_FAILED": _NO_RIGHT + "--operation Read --group NAME",
+    "MSG_SIZE_TOO_LARGE": "message_max_bytes is the client's limit, max.message.bytes that of the "
+    "topic: raise both, or make messages smaller",
+}
