@@ -97,7 +97,7 @@ class OwnPartition:
         """What was found in batches, without records that have left before."""
         total = len(found) if type(found) is list or is_columns(found) else None
         behind = 0
-        for batch in _cut(found, self._size):
+        for batch in as_batches(found, self._size):
             out = min(self._left_out, len(batch))
             behind += len(batch)
             self._left_out -= out
@@ -107,8 +107,8 @@ class OwnPartition:
             yield part(batch, out) if out else batch
 
 
-def _cut(found: Any, size: int) -> Iterable[Any]:
-    """What a poll has found, in batches."""
+def as_batches(found: Any, size: int) -> Iterable[Any]:
+    """What a poll has given, in batches of at most `size` records."""
     if type(found) is list:
         return (found[start : start + size] for start in range(0, len(found), size))
     if is_columns(found):
