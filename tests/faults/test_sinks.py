@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import os
 import resource
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -18,8 +20,9 @@ import pytest
 
 import engine
 from operators import Pipeline, source
-from operators.sinks import Callback, Counts, JsonLines, LineFiles, Print
+from operators.sinks import Callback, Counts, CsvSink, JsonLines, LineFiles, ParquetSink, Print
 from operators.sources import Collection
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -49,6 +52,13 @@ def numbers() -> Any:
     return source(Collection(range(5)))
 
 
+def rows(count: int) -> Any:
+    """Rows of some 100 bytes, which hardly become smaller."""
+    chance = Random(1)
+    texts = [{"half": n % 2, "text": chance.randbytes(50).hex()} for n in range(count)]
+    return source(Collection(texts)).map(lambda row: row | {"text": limit_files(row["text"])})
+
+
 CASES: dict[str, tuple[Callable[[Path], Pipeline], str]] = {
     "full disk": (
         lambda out: source(Collection(["x" * 99] * 10_000)).map(limit_files).sink(LineFiles(out)),
@@ -57,6 +67,22 @@ CASES: dict[str, tuple[Callable[[Path], Pipeline], str]] = {
     "disk that is full at the end": (
         lambda out: source(Collection(["x" * 99] * 1_003)).map(limit_files).sink(LineFiles(out)),
         r"operator 'line_files' .* failed: OSError: \[Errno 27\] File too large$",
+    ),
+    "full disk of columns": (
+        lambda out: rows(10_000).sink(ParquetSink(out, partition_by="half", max_bytes=50_000)),
+        r"operator 'parquet_sink' .* failed: OSError: \[Errno 27\] File too large",
+    ),
+    "disk that is full at the end of columns": (
+        lambda out: rows(3_000).sink(ParquetSink(out, compression="none")),
+        r"operator 'parquet_sink' .* failed: OSError: \[Errno 27\] File too large",
+    ),
+    "full disk of csv": (
+        lambda out: rows(10_000).sink(CsvSink(out)),
+        r"operator 'csv_sink' .* failed: OSError: \[Errno 27\] File too large",
+    ),
+    "full disk of packed csv": (
+        lambda out: rows(30_000).sink(CsvSink(out, compression="gzip")),
+        r"operator 'csv_sink' .* failed: OSError: \[Errno 27\] File too large",
     ),
     "nan": (
         lambda out: source(Collection([1.5, math.nan])).sink(JsonLines(out)),
@@ -95,6 +121,48 @@ def test_a_sink_that_cannot_write(case: str, runtime: str, tmp_path: Path) -> No
     with pytest.raises(engine.OperatorError, match=message):
         engine.execute(build(out), runtime=runtime)
     assert not out.exists() or not list(out.iterdir())
+
+
+SINKS: dict[str, Callable[[Path], Any]] = {
+    "parquet": lambda out: ParquetSink(out, partition_by="third", max_bytes=2_000),
+    "csv": lambda out: CsvSink(out, max_bytes=2_000, compression="gzip"),
+}
+
+
+@pytest.mark.parametrize("sink", SINKS)
+@pytest.mark.parametrize("how", ["killed", "cancelled"])
+@pytest.mark.parametrize("checkpoints", [False, True])
+def test_files_of_a_job_that_ends_early_are_never_seen(
+    sink: str, how: str, checkpoints: bool, tmp_path: Path
+) -> None:
+    out, pid = tmp_path / "out", tmp_path / "pid"
+
+    def row(n: int) -> dict[str, int]:
+        if not pid.exists():
+            pid.write_text(str(os.getpid()))
+        return {"third": n % 3, "n": n}
+
+    settings: dict[str, Any] = {"batch_size": 50}
+    if checkpoints:  # of which the first one does not come
+        settings |= {"checkpoints": str(tmp_path / "kept"), "checkpoint_interval_seconds": 600.0}
+        settings["restarts"] = 0
+    numbers = source(Collection(range(1_000_000), rate=20_000.0)).rebalance().map(row)
+    handle = engine.submit(numbers.sink(SINKS[sink](out)), **settings)
+    try:
+        hidden = wait_until(lambda: [p for p in out.glob(".part-*-c0003*") if p.is_file()])
+        assert hidden
+        assert not [path for path in out.rglob("*") if path.name.startswith("part-")]
+        if how == "killed":
+            os.kill(int(pid.read_text()), signal.SIGKILL)
+            with pytest.raises(engine.WorkerLost):
+                handle.wait_finished()
+    finally:
+        handle.cancel()
+        handle.wait_stopped()
+    left = [path.name for path in out.rglob("*")]
+    assert not [name for name in left if name.startswith("part-")]
+    if not checkpoints or how == "cancelled":
+        assert left == []
 
 
 PRINTING = """

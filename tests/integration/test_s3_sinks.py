@@ -15,7 +15,7 @@ from engine.programs.s3_server import S3Server
 from engine.s3 import S3
 from engine.testing import run
 from operators import source
-from operators.sinks import JsonLines, LineFiles
+from operators.sinks import CsvSink, JsonLines, LineFiles, ParquetSink
 from operators.sources import Collection
 from tests.conftest import S3_CREDENTIALS
 from tests.halves import Halves, run_half, run_rest
@@ -134,6 +134,67 @@ def test_a_job_goes_on_here_or_elsewhere(
     run_rest(made(now), tmp_path / "checkpoints", parallelism=3)
     assert sorted(n for name in {then, now} for n in found(name)) == list(range(100))
     assert bucket.uploads == []
+
+
+@pytest.mark.parametrize("kind", [ParquetSink, CsvSink])
+def test_storage_that_fails_while_a_file_is_full(
+    kind: Any, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink = kind("s3://out/run", ["n"], max_bytes=1)
+    sink.validate()
+    writer = sink.open(task())
+    begin, fails = S3.begin_upload, True
+
+    def begin_upload(self: S3, key: str) -> str:
+        if fails:
+            raise StorageError("away", code="Unreachable")
+        return begin(self, key)
+
+    monkeypatch.setattr(S3, "begin_upload", begin_upload)
+    writer.write([(1,)])
+    writer.write([(2,)])  # in a second file, which is not uploaded either
+    with pytest.raises(StorageError):
+        writer.prepare(1)
+    assert list(bucket.files()) == [name for name in bucket.files() if name.endswith(".claim")]
+    writer.write([(3,)])
+    fails = False
+    writer.write([(4,)])
+    assert len(bucket.uploads) == 4  # before the barrier
+    prepared = writer.prepare(2)
+    writer.commit(2, prepared)
+    writer.commit(2, prepared)  # as after a failure
+    writer.write([(5,)])
+    assert len(bucket.uploads) == 1
+    writer.abort()
+    writer.close()
+    assert bucket.uploads == []
+    assert len(bucket.files()) == 4
+    assert all(name.startswith("part-") for name in bucket.files())
+
+
+@pytest.mark.parametrize("kind", [ParquetSink, CsvSink])
+def test_uploads_of_a_killed_task_are_aborted_by_the_next(kind: Any, bucket: Bucket) -> None:
+    settings = {"max_bytes": 1, "partition_by": "a"}
+    first, second = (kind("s3://out/run", **settings) for _ in range(2))
+    for sink in (first, second):
+        sink.validate()
+    killed = first.open(task())
+    killed.write([{"a": 1, "n": 1}])
+    kept = killed.prepare(1)
+    killed.write([{"a": a, "n": 2} for a in range(3)])
+    assert len(bucket.uploads) == 4
+    writer = second.open(task(generation=2))
+    writer.restore(1, [(1, kept)])
+    assert bucket.uploads == []
+    writer.write([{"a": None, "n": 2}])
+    writer.commit(2, writer.prepare(2))
+    writer.close()
+    found = [path.relative_to(bucket.root).as_posix() for path in bucket.root.rglob("part-*")]
+    end = sink.layout.kind
+    assert sorted(found) == [
+        f"out/run/a=1/part-00000-00000001{end}",
+        f"out/run/a=__HIVE_DEFAULT_PARTITION__/part-00000-00000002{end}",
+    ]
 
 
 def test_a_driver_that_was_replaced_leaves_alone_what_is_of_the_next(bucket: Bucket) -> None:

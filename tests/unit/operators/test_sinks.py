@@ -20,7 +20,17 @@ from engine.errors import CheckpointError, GraphError, OperatorError
 from engine.graph import SinkOperator, SinkWriter, TaskContext
 from engine.testing import run
 from operators import source
-from operators.sinks import Callback, Collect, Counts, Discard, JsonLines, LineFiles, Print
+from operators.sinks import (
+    Callback,
+    Collect,
+    Counts,
+    CsvSink,
+    Discard,
+    JsonLines,
+    LineFiles,
+    ParquetSink,
+    Print,
+)
 from operators.sources import Collection
 from tests.halves import Halves, run_half, run_rest
 
@@ -493,18 +503,19 @@ def deleted(folder: Path, how: str) -> None:
 @pytest.mark.parametrize("how", ["deleted", "made again", "moved"])
 @pytest.mark.parametrize("before", ["write", "prepare", "commit"])
 @pytest.mark.parametrize("checkpoints", [False, True])
+@pytest.mark.parametrize("kind", [JsonLines, ParquetSink, CsvSink])
 def test_a_folder_that_is_deleted_is_named(
-    tmp_path: Path, task: Task, how: str, before: str, checkpoints: bool
+    tmp_path: Path, task: Task, how: str, before: str, checkpoints: bool, kind: Any
 ) -> None:
     folder = tmp_path / "out"
-    writer = JsonLines(folder).open(replace(task(0, 1), checkpoints=checkpoints))
-    writer.write([1])
+    writer = kind(folder).open(replace(task(0, 1), checkpoints=checkpoints))
+    writer.write([{"n": 1}])
     prepared = writer.prepare(1) if before == "commit" else None
     deleted(folder, how)
 
     def go_on() -> None:
         if before == "write":
-            writer.write([2])
+            writer.write([{"n": 2}])
         writer.commit(1, prepared or writer.prepare(1))
 
     with pytest.raises((FileNotFoundError, CheckpointError), match=f"{folder}.*expected it"):
