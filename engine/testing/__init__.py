@@ -11,12 +11,13 @@ from engine.config import JobConfig
 from engine.job import JobHandle
 from engine.plan import Pipelines, Plan
 from engine.testing.check_failed import CheckFailed
+from engine.testing.check_sink import check_sink
 from engine.testing.check_source import check_source
 from engine.testing.threads import ThreadLauncher
 from engine.testing.unchanged import leaves_records
 from engine.testing.virtual_clock import VirtualClock
 
-__all__ = ["CheckFailed", "VirtualClock", "check_source", "run"]
+__all__ = ["CheckFailed", "VirtualClock", "check_sink", "check_source", "run"]
 
 
 def run(
