@@ -16,7 +16,7 @@ import pytest
 from tests.first_hour import readme
 
 ROOT = Path(__file__).parents[2]
-(PROGRAM,) = readme.programs(ROOT / "docs/extending.md")
+PROGRAM, CHECKS = readme.programs(ROOT / "docs/extending.md")
 FAILS_ONCE = """
 class MedianFunction(MedianFunction):
     def process(self, batch):
@@ -26,7 +26,7 @@ class MedianFunction(MedianFunction):
         return super().process(batch)
 
 
-database = os."""
+folder = os."""
 
 
 def expected() -> dict[str, float]:
@@ -36,14 +36,12 @@ def expected() -> dict[str, float]:
     return {city: median(each) for city, each in amounts.items()}
 
 
-@pytest.mark.parametrize("fails", [False, True], ids=["as it is", "fails once"])
-def test_medians_are_written_once(fails: bool, tmp_path: Path) -> None:
-    program = PROGRAM.replace("\ndatabase = os.", FAILS_ONCE, 1) if fails else PROGRAM
-    assert (program != PROGRAM) is fails
-    (tmp_path / "medians.py").write_text(program)
+def run(program: str, files: dict[str, str], folder: Path) -> subprocess.CompletedProcess[str]:
+    for name, text in files.items():
+        (folder / name).write_text(text)
     done = subprocess.run(
-        [sys.executable, "medians.py"],
-        cwd=tmp_path,
+        [sys.executable, program],
+        cwd=folder,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
@@ -51,8 +49,21 @@ def test_medians_are_written_once(fails: bool, tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
+    return done
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["as it is", "fails once"])
+def test_medians_are_written_once(fails: bool, tmp_path: Path) -> None:
+    program = PROGRAM.replace("\nfolder = os.", FAILS_ONCE, 1) if fails else PROGRAM
+    assert (program != PROGRAM) is fails
+    done = run("medians.py", {"medians.py": program}, tmp_path)
     assert (tmp_path / "failed").exists() is fails
-    with closing(sqlite3.connect(tmp_path / "payments.db")) as connection:
+    with closing(sqlite3.connect(tmp_path / "medians.db")) as connection:
         rows = list(connection.execute("select city, amount from medians"))
     assert sorted(rows) == sorted(expected().items())
     assert str(dict(rows)) in done.stdout
+
+
+def test_source_and_sink_keep_their_promises(tmp_path: Path) -> None:
+    done = run("checks.py", {"medians.py": PROGRAM, "checks.py": CHECKS}, tmp_path)
+    assert done.stdout == "both keep their promises\n"
