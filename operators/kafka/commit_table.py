@@ -50,27 +50,7 @@ class CommitTable:
 
     def make(self) -> None:
         """Make the topic if it is missing. CheckpointError if it would not keep its marks."""
-        import confluent_kafka as kafka
-
-        topic = self._topics.admin.NewTopic(TABLE, 1, -1, config=_COMPACTED)
-        (made,) = self._topics.client.create_topics([topic]).values()
-        try:
-            made.result()
-        except kafka.KafkaException as error:
-            if error.args[0].name() == "TOPIC_ALREADY_EXISTS":
-                self._check()
-            elif error.args[0].name() not in _NO_RIGHT or not self._exists():
-                raise self._topics.error(f"make topic {TABLE!r}", error) from None
-
-    def _exists(self) -> bool:
-        try:
-            return self._topics.partitions(TABLE) == 1
-        except StorageError as error:
-            if error.is_away:
-                raise
-            return False
-
-    def _check(self) -> None:
+        self._topics.make(TABLE, 1, _COMPACTED)
         policy = self._topics.settings(TABLE).get("cleanup.policy", "compact")
         count = self._topics.partitions(TABLE)
         if policy != "compact" or count != 1:
@@ -144,5 +124,4 @@ _COMPACTED = {
     "min.cleanable.dirty.ratio": "0.1",
     "delete.retention.ms": str(600_000),  # the ends of transactions, too, stay that long
 }
-_NO_RIGHT = ("TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED")
 _MANY = 10_000

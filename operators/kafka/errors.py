@@ -66,11 +66,13 @@ _REFUSED = {
 }
 """Errors of a connection that no waiting helps with."""
 _NO_RIGHT = "give the user of the job the right: kafka-acls.sh --add --allow-principal User:NAME "
+_MAKE = (
+    "make it: kafka-topics.sh --create --topic NAME --partitions N --bootstrap-server ADDRESS; or "
+    "have KafkaSink make it: partitions=N"
+)
 _HINTS = {
-    "UNKNOWN_TOPIC_OR_PART": "make it: kafka-topics.sh --create --topic NAME --partitions N "
-    "--bootstrap-server ADDRESS",
-    "_UNKNOWN_TOPIC": "make it: kafka-topics.sh --create --topic NAME --partitions N "
-    "--bootstrap-server ADDRESS",
+    "UNKNOWN_TOPIC_OR_PART": _MAKE,
+    "_UNKNOWN_TOPIC": _MAKE,
     "TOPIC_EXCEPTION": "a topic's name has letters, digits, '.', '_' and '-'",
     "TOPIC_AUTHORIZATION_FAILED": _NO_RIGHT + "--operation Write --operation Describe --topic NAME",
     "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": _NO_RIGHT + "--operation Write --operation Describe "

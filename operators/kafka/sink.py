@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from engine.errors import GraphError
+from engine.graph.checks import check_integer
 from engine.graph.context import TaskContext
 from engine.graph.operator import Properties
 from engine.graph.sink import SinkOperator, SinkWriter
@@ -42,6 +43,7 @@ class KafkaSink(SinkOperator[Any]):
         unit: Unit = "us",
         headers: Select = None,
         partitioner: str | Callable[[bytes | None, int], int] = "murmur2_random",
+        partitions: int | None = None,
         exactly_once: bool | None = None,
         **settings: Any,
     ) -> None:
@@ -54,8 +56,9 @@ class KafkaSink(SinkOperator[Any]):
         that of `with_event_time`; without it, it is the time of sending.
 
         `partitioner` is librdkafka's name of one, by default Java's; or a function of the key's
-        bytes and the number of partitions. `exactly_once` says True, so that a job without
-        checkpoints is refused, or False.
+        bytes and the number of partitions. A missing topic is made if `partitions` says
+        with how many. `exactly_once` says True, so that a job without checkpoints is refused, or
+        False.
 
         `settings` are librdkafka's, with underscores for dots: `compression_type="lz4"`,
         `security_protocol="SASL_SSL"`, `sasl_username=…`. Raises GraphError for those that the sink
@@ -85,6 +88,9 @@ class KafkaSink(SinkOperator[Any]):
             headers,
             partitioner if callable(partitioner) else None,
         )
+        if partitions is not None:
+            check_integer("partitions", partitions, 1)
+        self.partitions = partitions
         self.exactly_once = exactly_once
         self.settings = client_settings("KafkaSink", servers, settings, _OWN)
 
@@ -105,7 +111,7 @@ class KafkaSink(SinkOperator[Any]):
             )
         is_staged = context.checkpoints and self.exactly_once is not False
         kind = StagingWriter if is_staged else SendingWriter
-        return kind(self.form, self.settings, context)
+        return kind(self.form, self.settings, self.partitions, context)
 
 
 _OWN = {

@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from engine.errors import StorageError
 from operators.kafka.errors import LastError, storage_error
 from operators.kafka.producer import PATIENCE_SECONDS
 from operators.kafka.settings import import_kafka
@@ -45,6 +46,25 @@ class Topics:
             raise self.error(f"find topic {topic!r}", error) from None
         self._counts[topic] = now, count
         return count
+
+    def make(self, topic: str, partitions: int, settings: Mapping[str, str] = {}) -> None:
+        """Make a topic, replicated as the broker's default says, unless it is there."""
+        new = self.admin.NewTopic(topic, partitions, -1, config=dict(settings))
+        (made,) = self.client.create_topics([new], request_timeout=PATIENCE_SECONDS).values()
+        try:
+            made.result()
+        except self._kafka.KafkaException as error:
+            name = error.args[0].name()
+            if name != "TOPIC_ALREADY_EXISTS" and not (name in _HIDDEN and self._exists(topic)):
+                raise self.error(f"make topic {topic!r}", error) from None
+
+    def _exists(self, topic: str) -> bool:
+        try:
+            return self.partitions(topic) > 0
+        except StorageError as error:
+            if error.is_away:
+                raise
+            return False
 
     def settings(self, topic: str) -> dict[str, str]:
         """The topic's settings; none if this user may not see them."""

@@ -21,7 +21,11 @@ class _Writer(SinkWriter):
     """What both do: records become messages that the broker will take."""
 
     def __init__(
-        self, form: MessageForm, settings: Mapping[str, Any], context: TaskContext
+        self,
+        form: MessageForm,
+        settings: Mapping[str, Any],
+        partitions: int | None,
+        context: TaskContext,
     ) -> None:
         self._context = context
         topics = Topics(settings)
@@ -30,6 +34,8 @@ class _Writer(SinkWriter):
         self._topic = form.topic if isinstance(form.topic, str) else None
         most = int(settings.get("message.max.bytes", _MESSAGE_BYTES))
         if self._topic is not None:
+            if partitions is not None:
+                topics.make(self._topic, partitions)
             topics.partitions(self._topic)
             most = min(most, int(topics.settings(self._topic).get("max.message.bytes", most)))
         self._most = most
@@ -89,9 +95,13 @@ class SendingWriter(_Writer):
     """Sends as records come, at least once: all have arrived when a checkpoint or the job ends."""
 
     def __init__(
-        self, form: MessageForm, settings: Mapping[str, Any], context: TaskContext
+        self,
+        form: MessageForm,
+        settings: Mapping[str, Any],
+        partitions: int | None,
+        context: TaskContext,
     ) -> None:
-        super().__init__(form, settings, context)
+        super().__init__(form, settings, partitions, context)
         self._producer = Producer(self._settings)
 
     def write(self, records: Any) -> None:
@@ -125,9 +135,13 @@ class StagingWriter(_Writer):
     """Stages epochs: exactly once."""
 
     def __init__(
-        self, form: MessageForm, settings: Mapping[str, Any], context: TaskContext
+        self,
+        form: MessageForm,
+        settings: Mapping[str, Any],
+        partitions: int | None,
+        context: TaskContext,
     ) -> None:
-        super().__init__(form, settings, context)
+        super().__init__(form, settings, partitions, context)
         table = CommitTable(self._settings)
         table.make()
         of_task = (

@@ -123,7 +123,7 @@ def gates() -> Iterator[None]:
     END.set()
 
 
-@pytest.mark.table(2)
+@pytest.mark.table(3)
 @pytest.mark.parametrize("content", ["records", "columns", "updates"])
 @pytest.mark.parametrize("exactly_once", [True, False])
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_what_it_crosses(
     exactly = exactly_once
     if change == "no checkpoints":
         if exactly_once:
-            with pytest.raises(GraphError, match="the job has no checkpoints"):
+            with pytest.raises(OperatorError, match="the job has no checkpoints"):
                 run(pipeline(unbounded_by_checkpoints), parallelism=2)
         run(pipeline(unbounded_by_checkpoints, None), parallelism=2)
         exactly = True  # nothing has failed
@@ -264,6 +264,16 @@ class _Topic:
 
     def __call__(self, record: int) -> str:
         return self._topics[record % 2]
+
+
+def test_a_missing_topic_is_made_where_that_is_wanted(kafka: Broker) -> None:
+    topic = kafka.topic() + "-more"
+    for number in range(2):
+        sink = KafkaSink(topic, kafka.servers, partitions=3)
+        run(source(Collection([number])).sink(sink), parallelism=2)
+    assert sorted(each.value() for each in kafka.read(topic)) == [b"0", b"1"]
+    admin = kafka.admin()
+    assert len(admin.list_topics(topic).topics[topic].partitions) == 3
 
 
 def test_keys_are_in_the_partitions_of_javas_producer(kafka: Broker) -> None:
@@ -475,6 +485,7 @@ def test_mistakes_are_told_with_what_to_do(
         ({"key": -1}, "expected an index >= 0"),
         ({"timestamp": 0, "unit": "h"}, "unit='h'"),
         ({"partitioner": len}, "argument"),
+        ({"partitions": 0}, "partitions"),
     ],
 )
 def test_impossible_arguments_are_refused(how: dict[str, Any], words: str) -> None:
