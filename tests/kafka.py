@@ -38,7 +38,7 @@ class Broker(Kafka):
         """A client that changes topics; it holds nothing once nobody refers to it."""
         from confluent_kafka.admin import AdminClient
 
-        return AdminClient({"bootstrap.servers": self.servers})
+        return AdminClient({"bootstrap.servers": self.servers, "log_level": 2})
 
     def grow(self, topic: str, partitions: int) -> None:
         """Give the topic so many partitions."""
@@ -95,6 +95,22 @@ class Broker(Kafka):
         finally:
             consumer.close()
         return found
+
+    def delete_records(self, topic: str, before: int) -> None:
+        """Delete the records of the topic's first partition in front of an offset."""
+        from confluent_kafka import TopicPartition
+
+        admin = self.admin()
+        _done(admin.delete_records([TopicPartition(topic, 0, before)]))
+
+    def group_offsets(self, group: str) -> dict[tuple[str, int], int]:
+        """The offsets that the group has committed."""
+        from confluent_kafka import ConsumerGroupTopicPartitions
+
+        admin = self.admin()
+        asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
+        found = asked[group].result(60).topic_partitions
+        return {(each.topic, each.partition): each.offset for each in found}
 
 
 @pytest.fixture(scope="session")

@@ -62,6 +62,8 @@ class Partitions(Reading):
         """Committed positions that they do not know yet."""
         self._is_over = False
         """Whether nothing is read any more: then any thread may tell them."""
+        self._is_closed = False
+        """Whether the reader is closed."""
         self._lock = threading.Lock()
         self._recent: dict[Split, None] = {}
         """Open partitions that are read by their times, the last one at the end."""
@@ -150,16 +152,16 @@ class Partitions(Reading):
                 if split not in self._told:
                     self._close(split, own.close)
             if not self._told:
-                self._close(None, self._reader.close)
+                self._close_reader()
 
     def abort(self) -> None:
         """Close the rest: no commit will come; idempotent, behind `close`, from any thread."""
         with self._lock:
-            if self._is_over and self._told:
+            if self._is_over and not self._is_closed:
                 for split, own in self._told.items():
                     self._close(split, own.close)
                 self._told.clear()
-                self._close(None, self._reader.close)
+                self._close_reader()
 
     def __iter__(self) -> Iterator[Any]:
         turn = self._turns()
@@ -310,6 +312,10 @@ class Partitions(Reading):
             if split in self._ended and position == own.position[0]:
                 del self._told[split]
                 self._close(split, own.close)
+
+    def _close_reader(self) -> None:
+        self._is_closed = True
+        self._close(None, self._reader.close)
 
     def _close(self, split: Split | None, close: Callable[[], None]) -> None:
         """Close a partition, or the reader: all records have been read, whatever it raises."""

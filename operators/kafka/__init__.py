@@ -1,5 +1,7 @@
 """Kafka: topics as streams. It needs the extra `kafka`."""
 
+from operators.kafka.record import KafkaRecord
 from operators.kafka.sink import KafkaSink
+from operators.kafka.source import KafkaSource
 
-__all__ = ["KafkaSink"]
+__all__ = ["KafkaRecord", "KafkaSink", "KafkaSource"]

@@ -74,7 +74,8 @@ _HINTS = {
     "UNKNOWN_TOPIC_OR_PART": _MAKE,
     "_UNKNOWN_TOPIC": _MAKE,
     "TOPIC_EXCEPTION": "a topic's name has letters, digits, '.', '_' and '-'",
-    "TOPIC_AUTHORIZATION_FAILED": _NO_RIGHT + "--operation Write --operation Describe --topic NAME",
+    "TOPIC_AUTHORIZATION_FAILED": _NO_RIGHT + "--topic NAME --operation Describe, and "
+    "--operation Read for a source, Write for a sink",
     "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": _NO_RIGHT + "--operation Write --operation Describe "
     "--transactional-id oka- --resource-pattern-type prefixed",
     "CLUSTER_AUTHORIZATION_FAILED": _NO_RIGHT + "--operation IdempotentWrite --cluster",
