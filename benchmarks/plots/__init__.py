@@ -15,6 +15,7 @@ import matplotlib
 from benchmarks.plots import (
     bars,
     broadcast,
+    connectors,
     cost,
     distribution,
     load,
@@ -64,6 +65,7 @@ def _positive(spread: Spread | None) -> Spread | None:
 _GENERAL = (scaling.draw, cost.draw, load.draw, distribution.draw)
 _FIGURES = {
     "broadcast": (broadcast.draw,),
+    "connectors": (connectors.draw,),
     "nexmark": (nexmark.draw,),
     "peers": (peers.draw,),
     "serve": (serve.draw,),

@@ -215,5 +215,17 @@ _BROADCAST = [
     _number("memory, models", _most_memory, _seconds),
     _FAILURES,
 ]
-_OWN_COLUMNS = {"broadcast": _BROADCAST, "serve": _SERVE}
+_CONNECTORS = [
+    _text("work", lambda found: found.raw.get("work"), shared=False),
+    _text("system", lambda found: found.row.variant.system),
+    _text("API", lambda found: found.row.variant.api),
+    _number("parallelism", lambda found: found.row.parallelism, _whole, shared=True),
+    _number("bytes", lambda found: found.row.payload_bytes, _whole, shared=True),
+    _RUNS,
+    _spread("records/s", lambda found: found.row.throughput, rate),
+    _spread("CPU s per million", lambda found: found.row.cpu, three_digits),
+    _number("records in all", lambda found: found.row.records, _whole),
+    _FAILURES,
+]
+_OWN_COLUMNS = {"broadcast": _BROADCAST, "connectors": _CONNECTORS, "serve": _SERVE}
 """Of benchmarks that count no words."""

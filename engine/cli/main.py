@@ -108,6 +108,7 @@ _TOOLS = {
 _BENCHMARKS = {
     "broadcast": "benchmarks.broadcast.command",
     "checkpoints": "benchmarks.recovery.checkpoints",
+    "connectors": "benchmarks.connectors.command",
     "convert": "benchmarks.schema.convert",
     "guard": "benchmarks.guard.command",
     "hot-swap": "benchmarks.broadcast.hot_swap",

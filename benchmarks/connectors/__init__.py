@@ -1,0 +1,1 @@
+"""Connectors beside the libraries that they stand on, and other systems: `oka bench connectors`."""
