@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.dataset
+import pyarrow.parquet as pq
 import pytest
 
 from engine.programs.s3_server import S3Server
-from engine.testing import run
+from engine.testing import check_sink, run
 from operators import source
 from operators.sinks import ByTime, CsvSink, ParquetSink
 from tests.conftest import S3_CREDENTIALS
@@ -147,6 +149,46 @@ def test_each_row_is_there_once(
         assert any("-c0001" in path.name for path in files)
     uploads = root / ".oka-s3" / "uploads"
     assert not uploads.exists() or not list(uploads.iterdir())
+
+
+@pytest.mark.parametrize("columns", [False, True])
+@pytest.mark.parametrize("place", ["folder", "s3"])
+@pytest.mark.parametrize("kind", [ParquetSink, CsvSink])
+def test_the_conformance_test(
+    kind: Any, place: str, columns: bool, tmp_path: Path, root: Path
+) -> None:
+    base = tmp_path if place == "folder" else root / "out" / tmp_path.name
+
+    def make(number: int) -> Any:
+        where = (
+            tmp_path / str(number) if place == "folder" else f"s3://out/{tmp_path.name}/{number}"
+        )
+        return kind(where, partition_by="third", max_bytes=1, max_open_files=2)
+
+    def final(number: int) -> list[Any]:
+        folder, found = base / str(number), []
+        for path in folder.rglob("part-*"):
+            file = pq.ParquetFile(path).read if kind is ParquetSink else partial(csv, path)
+            third = int(path.parent.name.removeprefix("third="))
+            found += [{"n": n, "third": third} for n in file().to_pydict()["n"]]
+        return found
+
+    def left(number: int) -> list[str]:
+        hidden = [path.name for path in (base / str(number)).rglob(".*")]
+        uploads = root / ".oka-s3" / "uploads"
+        return hidden + [path.name for path in uploads.glob("*")]
+
+    check_sink(
+        make,
+        read=final,
+        record=lambda n: {"n": n, "third": n % 3},
+        columns=columns,
+        left=left,
+    )
+
+
+def csv(path: Path) -> pa.Table:
+    return pa.csv.read_csv(path)
 
 
 def rows_of(batch: Any) -> list[dict[str, Any]]:
