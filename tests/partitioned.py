@@ -30,7 +30,7 @@ class Logs:
         self.committed: list[tuple[str, Any]] = []
         self.came: list[Any] = []
         """The records that have come to a sink."""
-        self.polls = 0
+        self.polls = self.given = 0
         self.lock = threading.Lock()
 
     def records(self) -> list[Any]:
@@ -97,6 +97,7 @@ class Log(Partition):
         ended = self.logs.ended  # before the look: no record comes behind it
         found = self.logs.lists[self.name][self.at : self.at + (self.source.most or limit)]
         self.at += len(found)
+        self.logs.given += len(found)
         if not found:
             return None if ended or self.source.bounded else []
         return self.source.form(found)

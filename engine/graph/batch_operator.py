@@ -73,6 +73,9 @@ class BatchFunction(ABC):
     """Whether each record leaves with the batch that brings it although there is an `on_end` or an
     `on_timer`. Without these two, each record does."""
 
+    takes_nothing: bool = False
+    """Whether `process` is also called with an empty list: a split of the source gave no record."""
+
     watermark: Watermark | None = None
     """The watermark behind the last records, if its `Properties` say that it makes watermarks. Any
     call may set it; it is None again when the watermark has left."""

@@ -387,7 +387,7 @@ class Chain:
             compacts = kind.properties.compacts
             # An operator of encoded batches is the first, which need not name itself.
             if not (compacts and kind.properties.accepts_encoded):
-                process = counted(process, counter, tell)
+                process = counted(process, counter, tell, takes_nothing=function.takes_nothing)
             if rescuer is not None:
                 process = rescuer.around(process, tell)
             return process, None if compacts else counter

@@ -124,11 +124,14 @@ def _explained(error: TypeError) -> TypeError:
     )
 
 
-def counted(function: Run, counter: list[int], tell: Tell) -> Run:
-    """As the function, with a count of its records; it is not called with an empty list."""
+def counted(function: Run, counter: list[int], tell: Tell, *, takes_nothing: bool = False) -> Run:
+    """As the function, with a count of its records.
+
+    It is not called with an empty list, unless it `takes_nothing`.
+    """
 
     def run(batch: Any) -> Any:
-        if type(batch) is list and not batch:  # neither records nor columns: nothing came
+        if type(batch) is list and not batch and not takes_nothing:  # neither records nor columns
             return batch
         try:
             out = function(batch)

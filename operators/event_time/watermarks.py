@@ -76,7 +76,7 @@ class _Watermarks(BatchFunction):
     Each split that the source reads has a highest time of its own; the least of them counts.
     """
 
-    in_step = True
+    in_step = takes_nothing = True
 
     def __init__(self, declared: WithEventTime, context: TaskContext) -> None:
         max_jump = declared.max_jump
@@ -152,15 +152,19 @@ class _Watermarks(BatchFunction):
     def on_timer(self, now_ns: int) -> None:
         """Make the watermark that was held back, or report that the stream is idle."""
         self._see()
-        if self._has_news():
-            self._make(now_ns)
-        elif self._idleness is not None:
+        if self._idleness is not None and not self._has_news():
             if self._drift is not None and self._drift.has_held():
                 self._idleness.on_records(now_ns)  # the task did not wait for the source
             elif self._idleness.has_come(now_ns):
-                self._rest()
                 for split in self._splits.open:
-                    self._times.leave_out(split)
+                    if split not in self._highest:  # the others' records are not held up for it
+                        self._times.leave_out(split)
+        if self._has_news():
+            self._make(now_ns)
+        elif self._is_idle_untold():
+            self._rest()
+            for split in self._splits.open:
+                self._times.leave_out(split)
         self._set_timer()
 
     def on_end(self) -> tuple[()]:
@@ -211,6 +215,9 @@ class _Watermarks(BatchFunction):
         if not self._splits.open and not self._is_resting:
             self._rest()  # nothing can come, until there is another split
         self._set_timer()
+
+    def _is_idle_untold(self) -> bool:
+        return self._idleness is not None and self._idleness.is_idle and not self._is_resting
 
     def _rest(self) -> None:
         """Let event time go on elsewhere without this task."""
@@ -298,7 +305,7 @@ class _Watermarks(BatchFunction):
     def _set_timer(self) -> None:
         """Set the timer for a watermark that is held back, and for the end of a wait."""
         due_ns = None if self._idleness is None else self._idleness.due_ns
-        is_held = bool(self._unseen) or self._has_news()
+        is_held = bool(self._unseen) or self._has_news() or self._is_idle_untold()
         if is_held and (due_ns is None or self._next_ns < due_ns):
             due_ns = self._next_ns
         self.next_timer = due_ns
