@@ -1073,9 +1073,15 @@ class S3Client:
         """
         Fills a writable buffer of bytes with the object, which must have its size.
         """
-    def list(self, /, below: "str" = "") -> list[tuple[str, int]]:
+    def get_part_into(
+        self, /, key: "str", start: "int", tag: "str", buffer: "memoryview"
+    ) -> None:
         """
-        All objects below prefix and `below`: key after the prefix, and bytes.
+        Fills a writable buffer with bytes of the object's version with this tag, from `start` on.
+        """
+    def list(self, /, below: "str" = "") -> list[tuple[str, int, str]]:
+        """
+        All objects below prefix and `below`: key after the prefix, bytes, and tag of the version.
         """
     def put(self, /, key: "str", data: "memoryview") -> None:
         """

@@ -101,6 +101,10 @@ class S3:
         folder of them, that is listed, with the key "". Empty objects that some tools make in place
         of folders are left out.
         """
+        return [(key, size) for key, size, _ in self.versions(prefix)]
+
+    def versions(self, prefix: str = "") -> Sequence[tuple[str, int, str]]:
+        """As `list`, with the tag of each object's version (its ETag)."""
         with self._told(prefix or None):
             return self._client.list(prefix)
 
@@ -117,6 +121,14 @@ class S3:
         """
         with _flat(buffer) as data, self._told(key):
             self._client.get_into(key, data)
+
+    def get_part_into(self, key: str, start: int, tag: str, buffer: Buffer) -> None:
+        """Fill a writable buffer with the bytes from `start` on of the version with this tag.
+
+        An object that was replaced since is an error of the code `Changed`.
+        """
+        with _flat(buffer) as data, self._told(key):
+            self._client.get_part_into(key, start, tag, data)
 
     def get(self, key: str) -> bytes:
         """A whole object. It is copied once more than with `get_into`."""

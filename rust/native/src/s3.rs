@@ -61,32 +61,35 @@ impl S3Client {
         self.0.endpoint()
     }
 
-    /// All objects below prefix and `below`: key after the prefix, and bytes.
+    /// All objects below prefix and `below`: key after the prefix, bytes, and tag of the version.
     #[pyo3(signature = (below: "str" = ""))]
-    fn list(&self, py: Python<'_>, below: &str) -> PyResult<Vec<(String, u64)>> {
+    fn list(&self, py: Python<'_>, below: &str) -> PyResult<Vec<(String, u64, String)>> {
         call(py, |interrupted| self.0.list(below, interrupted))
     }
 
     /// Fills a writable buffer of bytes with the object, which must have its size.
     #[pyo3(signature = (key: "str", buffer: "memoryview"))]
     fn get_into(&self, py: Python<'_>, key: &str, buffer: &Bound<'_, PyAny>) -> PyResult<()> {
-        let buffer = PyBuffer::<u8>::get(buffer)?;
-        if buffer.readonly() {
-            return Err(PyBufferError::new_err("the buffer cannot be written to"));
-        }
-        if !buffer.is_c_contiguous() {
-            return Err(PyBufferError::new_err("the buffer is not contiguous"));
-        }
-        let memory = Writable {
-            start: buffer.buf_ptr().cast(),
-            length: buffer.len_bytes(),
-        };
+        let mut memory = Writable::of(buffer)?;
         call(py, |interrupted| {
-            // SAFETY: the buffer is held until the call ends, so its memory stays where it is. Whoever
-            // reads or writes it meanwhile from another thread sees a mix of old and new bytes, as
-            // with every call that fills a buffer without the GIL.
-            let memory = unsafe { memory.slice() };
-            self.0.get_into(key, memory, interrupted)
+            self.0.get_into(key, memory.slice(), interrupted)
+        })
+    }
+
+    /// Fills a writable buffer with bytes of the object's version with this tag, from `start` on.
+    #[pyo3(signature = (key: "str", start: "int", tag: "str", buffer: "memoryview"))]
+    fn get_part_into(
+        &self,
+        py: Python<'_>,
+        key: &str,
+        start: u64,
+        tag: &str,
+        buffer: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let mut memory = Writable::of(buffer)?;
+        call(py, |interrupted| {
+            self.0
+                .get_part_into(key, start, tag, memory.slice(), interrupted)
         })
     }
 
@@ -194,25 +197,29 @@ fn failed(failure: Failure) -> PyErr {
     StorageFailed::new_err(failure.to_string(), failure.code().to_owned())
 }
 
-/// Memory of a buffer that is held elsewhere.
-struct Writable {
-    start: *mut u8,
-    length: usize,
-}
-
-// SAFETY: only the address crosses to where the GIL is not held; see `get_into`.
-unsafe impl Send for Writable {}
-// SAFETY: as above.
-unsafe impl Sync for Writable {}
+/// Memory of a Python buffer, which is held for as long.
+struct Writable(PyBuffer<u8>);
 
 impl Writable {
-    /// The caller holds the buffer for as long as the slice lives, and makes one slice at a time.
-    #[allow(clippy::mut_from_ref, reason = "the memory is not this struct's")]
-    unsafe fn slice(&self) -> &mut [u8] {
-        if self.length == 0 {
+    fn of(buffer: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let buffer = PyBuffer::<u8>::get(buffer)?;
+        if buffer.readonly() {
+            return Err(PyBufferError::new_err("the buffer cannot be written to"));
+        }
+        if !buffer.is_c_contiguous() {
+            return Err(PyBufferError::new_err("the buffer is not contiguous"));
+        }
+        Ok(Self(buffer))
+    }
+
+    fn slice(&mut self) -> &mut [u8] {
+        let length = self.0.len_bytes();
+        if length == 0 {
             return &mut [];
         }
-        // SAFETY: see above; the buffer is contiguous and of bytes.
-        unsafe { std::slice::from_raw_parts_mut(self.start, self.length) }
+        // SAFETY: the buffer is held, so its memory stays where it is; it is contiguous and of bytes.
+        // Whoever reads or writes it meanwhile from another thread sees a mix of old and new bytes, as
+        // with every call that fills a buffer without the GIL.
+        unsafe { std::slice::from_raw_parts_mut(self.0.buf_ptr().cast(), length) }
     }
 }

@@ -20,7 +20,7 @@ use futures::{StreamExt, TryFutureExt, TryStreamExt};
 use object_store::aws::{AmazonS3, AmazonS3Builder};
 use object_store::multipart::{MultipartStore, PartId};
 use object_store::path::Path;
-use object_store::{BackoffConfig, ObjectStore, RetryConfig};
+use object_store::{BackoffConfig, ObjectMeta, ObjectStore, RetryConfig};
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::Arc;
@@ -45,8 +45,8 @@ pub struct ClientConfig {
     pub retries: usize,
 }
 
-/// An object: its key after the client's prefix, and its bytes.
-pub type ListedObject = (String, u64);
+/// An object: its key after the client's prefix, its bytes, and the tag of its version.
+pub type ListedObject = (String, u64, String);
 
 /// The caller's way to end a call, asked about ten times a second.
 type Interrupt<'a> = &'a mut dyn FnMut() -> bool;
@@ -131,10 +131,9 @@ impl Client {
     ) -> Result<Vec<ListedObject>, Failure> {
         let start = self.path(below)?;
         let work = async {
-            let mut found: Vec<(Path, u64)> = self
+            let mut found: Vec<ObjectMeta> = self
                 .store
                 .list(Some(&start))
-                .map_ok(|object| (object.location, object.size))
                 .try_collect()
                 .await
                 .map_err(Failure::of)?;
@@ -144,7 +143,7 @@ impl Client {
                     ..object_store::GetOptions::default()
                 };
                 match self.store.get_opts(&start, options).await {
-                    Ok(object) => found.push((start.clone(), object.meta.size)),
+                    Ok(object) => found.push(object.meta),
                     Err(object_store::Error::NotFound { .. }) => {}
                     Err(error) => return Err(Failure::of(error)),
                 }
@@ -167,6 +166,24 @@ impl Client {
         let work = download::into(&self.store, path, target, self.part_bytes, self.parallel);
         let result = self.wait(work, interrupted);
         // Ranges that were dropped may still be at work on another thread for a moment.
+        self.runtime().block_on(done.released());
+        result
+    }
+
+    /// Fills the buffer with the bytes from `start` on of the version of the object with this tag.
+    pub fn get_part_into(
+        &self,
+        key: &str,
+        start: u64,
+        tag: &str,
+        buffer: &mut [u8],
+        interrupted: Interrupt<'_>,
+    ) -> Result<(), Failure> {
+        let path = self.path(key)?;
+        let (target, mut done) = Target::new(buffer);
+        let (part, tag) = (self.part_bytes, tag.to_owned());
+        let work = download::part_into(&self.store, path, target, start, tag, part, self.parallel);
+        let result = self.wait(work, interrupted);
         self.runtime().block_on(done.released());
         result
     }
@@ -322,22 +339,24 @@ impl Client {
     }
 
     /// Keys after the prefix, without the empty objects that some tools make for folders.
-    fn relative(&self, found: Vec<(Path, u64)>) -> Vec<ListedObject> {
+    fn relative(&self, found: Vec<ObjectMeta>) -> Vec<ListedObject> {
         let prefix = self.prefix.as_ref();
         let mut keys: Vec<ListedObject> = found
             .into_iter()
-            .map(|(path, size)| {
-                let key = path.as_ref().strip_prefix(prefix).unwrap_or(path.as_ref());
-                (key.trim_start_matches('/').to_owned(), size)
+            .map(|object| {
+                let path = object.location.as_ref();
+                let key = path.strip_prefix(prefix).unwrap_or(path);
+                let tag = object.e_tag.unwrap_or_default();
+                (key.trim_start_matches('/').to_owned(), object.size, tag)
             })
             .collect();
         keys.sort_unstable();
         let folders: BTreeSet<String> = keys
             .iter()
-            .flat_map(|(key, _)| key.match_indices('/').map(|(at, _)| key[..at].to_owned()))
+            .flat_map(|(key, ..)| key.match_indices('/').map(|(at, _)| key[..at].to_owned()))
             .collect();
         let several = keys.len() > 1;
-        keys.retain(|(key, size)| {
+        keys.retain(|(key, size, _)| {
             *size > 0 || !(folders.contains(key) || (key.is_empty() && several))
         });
         keys

@@ -92,13 +92,59 @@ pub(crate) async fn into(
     if let Some(first) = first {
         running.spawn(fill(answer, target.clone(), first));
     }
+    rest(store, &path, target, ranges, 0, tag, running, parallel).await
+}
+
+/// Fills the target with the bytes from `start` on of the version of the object with this tag.
+pub(crate) async fn part_into(
+    store: &Arc<AmazonS3>,
+    path: Path,
+    target: Target,
+    start: u64,
+    tag: String,
+    part: usize,
+    parallel: usize,
+) -> Result<(), Failure> {
+    let length = target.length;
+    let ranges = (0..length)
+        .step_by(part)
+        .map(|at| at..(at + part).min(length));
+    let running = JoinSet::new();
+    rest(
+        store,
+        &path,
+        target,
+        ranges,
+        start,
+        Some(tag),
+        running,
+        parallel,
+    )
+    .await
+}
+
+/// Fetches the ranges of the target, whose first byte is that at `start`, beside what is running.
+#[allow(
+    clippy::too_many_arguments,
+    reason = "what both ways to begin have in common"
+)]
+async fn rest(
+    store: &Arc<AmazonS3>,
+    path: &Path,
+    target: Target,
+    mut ranges: impl Iterator<Item = Range<usize>>,
+    start: u64,
+    tag: Option<String>,
+    mut running: JoinSet<Result<(), Failure>>,
+    parallel: usize,
+) -> Result<(), Failure> {
     loop {
         while running.len() < parallel
             && let Some(range) = ranges.next()
         {
             let (store, path, target) = (store.clone(), path.clone(), target.clone());
             let options = GetOptions {
-                range: Some(bounded(range.clone())),
+                range: Some(bounded_from(start, &range)),
                 if_match: tag.clone(),
                 ..GetOptions::default()
             };
@@ -168,5 +214,9 @@ async fn empty_or(store: &Arc<AmazonS3>, path: &Path, failure: Failure, length: 
 }
 
 fn bounded(range: Range<usize>) -> GetRange {
-    GetRange::Bounded(range.start as u64..range.end as u64)
+    bounded_from(0, &range)
+}
+
+fn bounded_from(start: u64, range: &Range<usize>) -> GetRange {
+    GetRange::Bounded(start + range.start as u64..start + range.end as u64)
 }
