@@ -28,7 +28,7 @@ class Piece(NamedTuple):
     @property
     def is_packed(self) -> bool:
         """Whether it is packed, so that reading cannot begin in the middle."""
-        return self.path.endswith(".gz")
+        return self.path.endswith((".gz", ".zst"))
 
 
 class Layer(NamedTuple):
@@ -97,7 +97,7 @@ def continued(
             _check_new(file, gone)
             news.append(file)
         elif file != before._replace(begin=0):
-            _check_grown(before, file)
+            check_grown(before, file)
             if file.end > before.end:
                 news.append(file._replace(begin=before.end))
     if not news:
@@ -128,9 +128,28 @@ def check_there(piece: Piece) -> None:
     if size < piece.end or mark_of(piece.path, piece.end) != piece.mark:
         raise CheckpointError(
             f"{piece.path} is gone or has other content, expected its {piece.end:,} bytes as they "
-            "were: not all of its lines are read",
+            "were: not all of it was read",
             "put it back, or start the job anew",
         )
+
+
+def check_grown(before: Piece, now: Piece) -> None:
+    """Raise CheckpointError unless the file is unchanged or has only grown."""
+    if not now.end:
+        return  # a share with lines of it will notice that
+    if now.is_packed:
+        wrong = "has changed, expected it as it was: what is packed cannot be told apart"
+    elif now.end < before.end:
+        wrong = f"has {now.end:,} bytes, expected {before.end:,} or more"
+    elif mark_of(now.path, before.end) != before.mark:
+        wrong = f"is another file than before, expected its first {before.end:,} bytes as they were"
+    else:
+        return
+    raise CheckpointError(
+        f"{now.path} {wrong}",
+        "lines may be added to files, and files to a pattern, but not changed: put the file back, "
+        "give the new one another name, or start the job anew",
+    )
 
 
 def refuse_continued(piece: Piece) -> NoReturn:
@@ -150,25 +169,6 @@ def _check_new(file: Piece, gone: Iterable[Piece]) -> None:
                 "twice, expected files under the names that they had",
                 "give it its name back, take it out of the pattern, or start the job anew",
             )
-
-
-def _check_grown(before: Piece, now: Piece) -> None:
-    """Raise CheckpointError unless the file is unchanged or has only grown."""
-    if not now.end:
-        return  # a share with lines of it will notice that
-    if now.is_packed:
-        wrong = "has changed, expected it as it was: what is packed cannot be told apart"
-    elif now.end < before.end:
-        wrong = f"has {now.end:,} bytes, expected {before.end:,} or more"
-    elif mark_of(now.path, before.end) != before.mark:
-        wrong = f"is another file than before, expected its first {before.end:,} bytes as they were"
-    else:
-        return
-    raise CheckpointError(
-        f"{now.path} {wrong}",
-        "lines may be added to files, and files to a pattern, but not changed: put the file back, "
-        "give the new one another name, or start the job anew",
-    )
 
 
 def _size(path: str) -> int:

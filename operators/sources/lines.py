@@ -10,7 +10,9 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
+from engine.columns import import_pyarrow
 from operators.sources.layout import Range
+from operators.sources.unpacked import Unpacked
 
 T = TypeVar("T")
 
@@ -93,13 +95,15 @@ def whole_lines(
     """
     path = of.piece.path
     if of.piece.is_packed:
-        buffered = io.BufferedReader(file, _PACKED_BYTES)
+        is_gzip = path.endswith(".gz")
+        broken = (EOFError, gzip.BadGzipFile, zlib.error) if is_gzip else OSError
         try:
-            with gzip.GzipFile(fileobj=buffered) as packed:
+            with _unpacked(file, path) as packed:
                 packed.seek(offset or 0)
                 yield from _blocks(packed, None, block_bytes)
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise OSError(f"{path} is not a whole gzip file: {error}") from error
+        except broken as error:
+            kind = "gzip" if is_gzip else "Zstandard"
+            raise OSError(f"{path} is not a whole {kind} file: {error}") from error
         return
     start, end = (line_start(file, at, size) for at in (of.begin, of.end))
     begin = file.seek(start if offset is None else offset)
@@ -134,8 +138,14 @@ def ends_line(file: io.RawIOBase, size: int) -> bool:
     return file.read(1) in (b"\n", b"\r")
 
 
+def _unpacked(file: File, path: str) -> gzip.GzipFile | Unpacked:
+    if path.endswith(".gz"):
+        return gzip.GzipFile(fileobj=io.BufferedReader(file, _PACKED_BYTES))
+    return Unpacked(lambda: import_pyarrow("a .zst file").PythonFile(file, "r"), path)
+
+
 def _blocks(
-    file: io.RawIOBase | gzip.GzipFile, limit: int | None, block_bytes: int
+    file: io.RawIOBase | gzip.GzipFile | Unpacked, limit: int | None, block_bytes: int
 ) -> Iterator[tuple[int, bytes]]:
     """The next `limit` bytes (all, if None), cut behind line ends; all become a line feed."""
     begun: list[bytes] = []  # parts of a line that has not ended yet

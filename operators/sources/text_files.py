@@ -5,7 +5,6 @@ only on the file and the range's nominal borders. So neighbours agree, and no li
 doubled. A line ends in `\n`, `\r\n` or `\r`, as in Python's `open`.
 """
 
-import codecs
 import glob
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,12 +12,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from engine.columns import import_pyarrow
 from engine.errors import CheckpointError, GraphError
 from engine.graph.checks import check_integer
 from engine.graph.context import TaskContext
 from engine.graph.operator import Properties
 from engine.graph.source import SourceOperator, SourceReader, SplitReader
 from operators.sources.batches import Blocks
+from operators.sources.encodings import check_encoding
 from operators.sources.layout import (
     Layer,
     Piece,
@@ -38,10 +39,10 @@ from operators.sources.rate import check_rate
 class TextFiles(SourceOperator[str]):
     """The lines, without their ends, of files: paths or glob patterns, one or several.
 
-    Files ending in `.gz` are unpacked on the way; each is read by one task, the others by all. The
-    files and their sizes are fixed when the job is planned. A job that goes on from a checkpoint
-    reads these files to their end, then new files, and lines that were added since. A file that was
-    changed otherwise ends the job with an error.
+    Files ending in `.gz` and `.zst` are unpacked on the way (the latter by PyArrow); each is read
+    by one task, the others by all. The files and their sizes are fixed when the job is planned. A
+    job that goes on from a checkpoint reads these files to their end, then new files, and lines
+    that were added since. A file that was changed otherwise ends the job with an error.
 
     Lines of a file keep their order within a task, which reads its files one behind the other; with
     event time, it reads the one that is furthest behind. `encoding` must have ASCII as its first
@@ -65,7 +66,7 @@ class TextFiles(SourceOperator[str]):
         self.patterns = [os.fspath(path) for path in several]
         if not self.patterns:
             raise GraphError("TextFiles got no path, expected at least one")
-        _check_encoding(encoding, errors)
+        check_encoding(encoding, errors)
         check_integer("repeat", repeat, 1)
         check_rate(rate)
         self.repeat = repeat
@@ -82,6 +83,8 @@ class TextFiles(SourceOperator[str]):
     def validate(self) -> None:
         """Fix the files and their sizes, for all tasks."""
         self._files = _found(self.patterns)
+        if any(file.path.endswith(".zst") for file in self._files):
+            import_pyarrow("a .zst file")
 
     def open(self, context: TaskContext) -> SplitReader:
         """The lines of this task's byte ranges, in batches; each range is a split."""
@@ -323,19 +326,6 @@ def _has_last_line(of: Range, size: int, position: tuple[Any, ...] | None) -> bo
         )
 
 
-def _check_encoding(encoding: str, errors: str) -> None:
-    try:
-        codecs.lookup_error(errors)
-        fits = _ASCII.decode(encoding, "replace") == _ASCII.decode("ascii")
-    except LookupError as error:
-        raise GraphError(f"{error}, expected a text encoding and an error policy") from None
-    if not fits:
-        raise GraphError(
-            f"encoding is {encoding!r}, expected one that has ASCII as its first half",
-            hint="convert the file to UTF-8; its ranges cannot be found in this encoding",
-        )
-
-
 _FRESH = (((None, 0), 0),)
 """The position of a range that has not begun."""
 _BLOCK_BYTES = 1 << 20
@@ -346,4 +336,3 @@ _FIRST_LINES = 2
 """The number of lines that show a file's event time: a single one may have a wrong time."""
 _MOST_OPEN = 64
 """The number of files that stay open while files are read side by side."""
-_ASCII = bytes(range(128))

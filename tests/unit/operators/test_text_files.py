@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from engine.errors import GraphError
@@ -126,6 +127,15 @@ def test_encodings(tmp_path: Path, task: Task) -> None:
     assert lines(TextFiles(path, errors="replace"), task) == ["�", "�"]
     assert lines(TextFiles(path, errors="ignore"), task) == ["", ""]
     with pytest.raises(UnicodeDecodeError, match=r"in .*a.txt \(errors='replace' reads on\)"):
+        lines(TextFiles(path), task)
+
+
+def test_lines_of_a_zstandard_file(tmp_path: Path, task: Task) -> None:
+    path = tmp_path / "a.zst"
+    path.write_bytes(pa.compress(b"hello\r\nyou\n" * 100, codec="zstd", asbytes=True))
+    assert lines(TextFiles(path), task) == ["hello", "you"] * 100
+    path.write_bytes(path.read_bytes()[:-3])
+    with pytest.raises(OSError, match=r"a.zst is not a whole Zstandard file"):
         lines(TextFiles(path), task)
 
 
