@@ -1,0 +1,1 @@
+"""Sources of columns from files, on disk and in S3; each needs PyArrow."""

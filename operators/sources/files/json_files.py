@@ -1,0 +1,91 @@
+"""A source of files with a JSON object per line as columns."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from engine.columns import without_rows
+from operators.sources.files.text import Rows, TextColumnFiles
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class JsonFiles(TextColumnFiles):
+    """The lines of JSON files, an object each, as columns: paths, folders or patterns, or `s3://…`.
+
+    The types are those of `schema`, which leaves out other fields; else they are what the first
+    lines of the first file show, and another field is an error. `columns` are those that are
+    wanted, in that order. A field that an object lacks is null.
+
+    Files that end in `.gz` and `.zst` are unpacked on the way. A file is read by one task. A job
+    that goes on from a checkpoint reads lines that were added to files, too; one that was changed
+    otherwise ends it with an error. `watch`: new files and lines are looked for every so many
+    seconds, and the job does not end.
+
+        source(JsonFiles("events/*.jsonl", columns=["user", "at"]))
+    """
+
+    def __init__(
+        self,
+        paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+        schema: pa.Schema | None = None,
+        columns: Iterable[str] | None = None,
+        *,
+        watch: float | None = None,
+    ) -> None:
+        super().__init__(paths, schema, columns, watch)
+
+    def rows_of(self, stream: Any, path: str, schema: pa.Schema | None) -> Rows:
+        """Each line is a row."""
+        return _JsonRows(schema, "infer" if schema is None else self._unexpected)
+
+    @property
+    def _unexpected(self) -> str:
+        return "error" if self.given is None and self.columns is None else "ignore"
+
+
+class _JsonRows(Rows):
+    def __init__(self, schema: pa.Schema | None, unexpected: str) -> None:
+        import pyarrow.json  # here, since most jobs read none
+
+        self._arrow, self._schema = pyarrow, schema
+        self._options = pyarrow.json.ParseOptions(
+            explicit_schema=schema, unexpected_field_behavior=unexpected
+        )
+
+    def ends(self, block: bytes) -> Sequence[int]:
+        """Behind each line feed: a text has none."""
+        found: list[int] = (np.flatnonzero(np.frombuffer(block, np.uint8) == _FEED) + 1).tolist()
+        return found
+
+    def last_end(self, block: bytes) -> int:
+        """Behind the last one."""
+        return block.rfind(b"\n") + 1
+
+    def decode(self, block: bytes) -> pa.RecordBatch:
+        """PyArrow reads the block, in this thread."""
+        schema = self._schema or self._arrow.schema([])
+        begin = block.lstrip()[:1]
+        if not begin:
+            return without_rows(schema)
+        if begin != b"{":  # PyArrow does not survive some of these
+            raise ValueError("expected an object in each line")
+        options = self._arrow.json.ReadOptions(use_threads=False, block_size=len(block) + 1)
+        try:
+            table = self._arrow.json.read_json(
+                self._arrow.BufferReader(block), options, self._options
+            )
+        except (self._arrow.ArrowInvalid, NotImplementedError) as error:
+            raise ValueError(str(error).removeprefix("JSON parse error: ")) from None
+        (batch,) = table.combine_chunks().to_batches()
+        if self._schema is None:
+            return batch
+        return self._arrow.RecordBatch.from_arrays(batch.columns, schema=schema)
+
+
+_FEED = 10

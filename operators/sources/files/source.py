@@ -1,0 +1,217 @@
+"""What the sources of columns from files share: which files, which parts, and what is new."""
+
+from __future__ import annotations
+
+import os
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from engine.columns import import_pyarrow
+from engine.errors import CheckpointError, GraphError
+from engine.graph.context import TaskContext
+from engine.graph.operator import Properties
+from engine.graph.partitions import Partition, PartitionedSource, PartitionReader
+from operators.sources.files.parts import FilePart, cut
+from operators.sources.files.stores import Store, store_of
+from operators.sources.layout import Piece
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class ColumnFiles(PartitionedSource[Any]):
+    """Files as columns. A part of a file is a partition.
+
+    The driver fixes the files, unless they are watched, and their schema.
+    """
+
+    bounded = True
+    part_bytes: int | None = None
+    """The least bytes of a part of a file; None: a file is one part."""
+    grows = False
+    """Whether rows may be added to files."""
+
+    def __init__(
+        self,
+        paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+        schema: pa.Schema | None,
+        columns: Iterable[str] | None,
+        watch: float | None,
+    ) -> None:
+        self._name = type(self).__name__
+        several = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+        self.patterns = [os.fspath(path) for path in several]
+        if not self.patterns:
+            raise GraphError(f"{self._name} got no path, expected at least one")
+        for pattern in self.patterns:
+            _check_pattern(pattern)
+        if watch is not None and (
+            isinstance(watch, bool) or not isinstance(watch, int | float) or not 0 < watch < 1e9
+        ):
+            raise GraphError(
+                f"watch is {watch!r:.80}, expected seconds > 0, or None",
+                hint="None reads the files that there are, and ends",
+            )
+        if isinstance(columns, str):
+            raise GraphError(f"columns is {columns!r}, expected a list of names")
+        self.columns = None if columns is None else list(columns)
+        if self.columns is not None and not self.columns:
+            raise GraphError("columns has no name, expected at least one")
+        self.discover_seconds = watch
+        self.given = schema
+        """The schema that the user gave."""
+        self.schema: pa.Schema | None = None
+        """The schema of what comes out."""
+        self._files: list[Piece] | None = None
+
+    @property
+    def properties(self) -> Properties:
+        """That columns come out, without waiting."""
+        return Properties(emits_columns=True, never_waits=True)
+
+    def validate(self) -> None:
+        """Fix the files, unless they are watched, and the schema."""
+        pyarrow = import_pyarrow(self._name)
+        stores = [store_of(pattern) for pattern in self.patterns]
+        files = list(_found(stores))
+        if self.discover_seconds is None:
+            self._files = files
+            self._check_found(stores)
+        schema = self.given
+        if schema is not None and not isinstance(schema, pyarrow.Schema):
+            raise GraphError(f"schema is {schema!r:.80}, expected a pyarrow.Schema")
+        if schema is None:
+            if not files:
+                raise GraphError(
+                    f"{self._name} has no file yet whose schema it could take: "
+                    f"{', '.join(self.patterns)}",
+                    hint="give a schema: schema=pyarrow.schema([...])",
+                )
+            schema = self.schema_of(files[0], store_of(files[0].path))
+        names = schema.names
+        if len(set(names)) < len(names):
+            raise GraphError(f"the columns are {', '.join(names)}, expected names that differ")
+        self.schema = self.chosen(schema)
+
+    def chosen(self, schema: pa.Schema) -> pa.Schema:
+        """The columns of the schema that come out, in the order in which they were asked for."""
+        if self.columns is None:
+            return schema
+        for name in self.columns:
+            if name not in schema.names:
+                raise GraphError(
+                    f"there is no column {name!r}, expected one of {', '.join(schema.names[:50])}"
+                )
+        return import_pyarrow(self._name).schema([schema.field(name) for name in self.columns])
+
+    @abstractmethod
+    def schema_of(self, file: Piece, store: Store) -> pa.Schema:
+        """The schema of a file. Called on the driver."""
+
+    @abstractmethod
+    def open_part(self, part: FilePart, position: Any, reader: FileReader) -> Partition:
+        """Begin to read a part of a file, which is as it was."""
+
+    def number(self, name: str) -> int:
+        """By the path of the file."""
+        return FilePart.of(name).number
+
+    def open(self, context: TaskContext) -> FileReader:  # type: ignore[override]
+        """The files at work in one task."""
+        if self.schema is None:
+            self.validate()
+        return FileReader(self, self._files)
+
+    def _check_found(self, stores: Iterable[Store]) -> None:
+        for pattern, store in zip(self.patterns, stores, strict=True):
+            if not any(map(store.has, self._files or ())) and not store.has_any():
+                raise GraphError(
+                    f"there is no file at {pattern!r}, expected at least one",
+                    hint=f"relative paths begin at {os.getcwd()}",  # noqa: PTH109 - it is shown
+                )
+
+
+class FileReader(PartitionReader):
+    """Files at work in one task. It knows the last version of each file that was found."""
+
+    def __init__(self, source: ColumnFiles, files: list[Piece] | None) -> None:
+        self._source, self._fixed = source, files
+        self._stores = [store_of(pattern) for pattern in source.patterns]
+        self._known: dict[str, Piece] = {}
+        self._restored: set[str] = set()
+        self.may_have_more = False
+        """Whether a partition has given nothing, but needs no pause to go on."""
+
+    def restore(self, names: Iterable[str]) -> None:
+        """Note which versions of files were read before."""
+        for name in names:
+            self._restored.add(name)
+            file = FilePart.of(name).file
+            known = self._known.setdefault(file.path, file)
+            if file.end > known.end:
+                self._known[file.path] = file
+
+    def partitions(self) -> Iterator[str]:
+        """The parts of all files, and parts that were added to them.
+
+        Raises CheckpointError for a file that was replaced or changed.
+        """
+        if self._fixed is not None:
+            files: Iterable[Piece] = self._fixed
+        else:
+            files = _found(self._stores, self._source.discover_seconds)
+        for file in files:
+            before = self._known.get(file.path)
+            if before is not None and file != before:
+                if not self._source.grows:
+                    raise CheckpointError(
+                        f"{file.path} has changed, expected it as it was when it was read",
+                        "put new rows into new files, or start the job anew",
+                    )
+                self.store(file).check_grown(before, file)
+                yield FilePart(file, 0, before.end, file.end).name
+            elif before is None or not self._source.grows:
+                for part in cut(file, self._source.part_bytes):
+                    yield part.name
+            self._known[file.path] = file
+
+    def open_partition(self, name: str, position: Any) -> Partition:
+        """Open the part; the file must be as it was."""
+        part = FilePart.of(name)
+        try:
+            return self._source.open_part(part, position, self)
+        except CheckpointError as error:
+            if name in self._restored:
+                raise
+            raise OSError(error.message) from None
+
+    def wait(self, seconds: float) -> None:
+        """Wait, unless a partition only has had no row yet that is wanted."""
+        if not self.may_have_more:
+            super().wait(seconds)
+        self.may_have_more = False
+
+    def store(self, file: Piece) -> Store:
+        """The store of a file."""
+        return next(store for store in self._stores if store.has(file))
+
+
+def _found(stores: Iterable[Store], settle_seconds: float | None = None) -> Iterator[Piece]:
+    """The files of all stores, each once."""
+    found: set[str] = set()
+    for store in stores:
+        for file in store.files(settle_seconds):
+            if file.path not in found:
+                found.add(file.path)
+                yield file
+
+
+def _check_pattern(pattern: str) -> None:
+    if pattern.startswith("s3:/") and not pattern.startswith("s3://"):
+        raise GraphError(
+            f"the path is {pattern!r}, expected a path or s3://bucket/…",
+            "give s3://… as a text: a Path has one slash where there were two",
+        )
+    if not pattern or ("://" in pattern and not pattern.startswith("s3://")):
+        raise GraphError(f"the path is {pattern!r}, expected a path or s3://bucket/…")

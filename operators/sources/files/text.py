@@ -1,0 +1,195 @@
+"""Text files whose rows are columns: blocks of whole rows, unpacked on the way, with their places.
+
+A position is the offset of the next row in the unpacked file.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from engine.columns import import_pyarrow
+from engine.errors import GraphError
+from engine.graph.partitions import Partition
+from engine.network import DecodeError
+from operators.sources.files.parts import FilePart
+from operators.sources.files.source import ColumnFiles, FileReader
+from operators.sources.files.stores import Store
+from operators.sources.layout import Piece
+from operators.sources.unpacked import Unpacked
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Rows(ABC):
+    """How the bytes of one file become rows."""
+
+    start = 0
+    """The offset of the first row."""
+
+    @abstractmethod
+    def ends(self, block: bytes) -> Sequence[int]:
+        """The offsets behind the rows that end in a block, which begins with a row."""
+
+    @abstractmethod
+    def last_end(self, block: bytes) -> int:
+        """The last of these, 0 where there is none."""
+
+    @abstractmethod
+    def decode(self, block: bytes) -> pa.RecordBatch:
+        """The columns of whole rows; ValueError, in words for people, for wrong ones."""
+
+
+class TextColumnFiles(ColumnFiles):
+    """Text files whose rows are columns."""
+
+    grows = True
+
+    @abstractmethod
+    def rows_of(self, stream: Any, path: str, schema: pa.Schema | None) -> Rows:
+        """How a file's rows are read; its stream is at its start. None: their types are shown."""
+
+    def schema_of(self, file: Piece, store: Store) -> pa.Schema:
+        """The types of the first rows; a column without a value there is text."""
+        text = TextPart(self, FilePart(file, 0, 0, file.end), None, store, None)
+        try:
+            batch = text.poll(1)
+        finally:
+            text.close()
+        if batch is None:
+            raise GraphError(
+                f"{file.path} has no row whose types could be taken",
+                hint="give a schema: schema=pyarrow.schema([...])",
+            )
+        pyarrow = import_pyarrow(self._name)
+        return pyarrow.schema(
+            field.with_type(pyarrow.string()) if pyarrow.types.is_null(field.type) else field
+            for field in batch.schema
+        )
+
+    def open_part(self, part: FilePart, position: Any, reader: FileReader) -> Partition:
+        """The rows that begin in the part."""
+        return TextPart(self, part, position, reader.store(part.file), self.schema)
+
+
+class TextPart(Partition):
+    """The rows that begin in a part of a file."""
+
+    def __init__(
+        self,
+        source: TextColumnFiles,
+        part: FilePart,
+        position: Any,
+        store: Store,
+        schema: pa.Schema | None,
+    ) -> None:
+        self._part, self._store = part, store
+        self._stream = _opened(part.file, store)
+        try:
+            self._rows = source.rows_of(self._stream, part.file.path, schema)
+            self._at = max(part.begin, self._rows.start) if position is None else position
+            self._stream.seek(self._at)
+        except BaseException:
+            self._stream.close()
+            raise
+        self._rest = b""
+
+    def poll(self, limit: int) -> pa.RecordBatch | None:
+        """The rows of the next block that has any."""
+        while block := self._block():
+            batch = self._decoded(block)
+            self._at += len(block)
+            if batch.num_rows:
+                return batch
+        return None
+
+    @property
+    def position(self) -> int:
+        """The offset of the next row."""
+        return self._at
+
+    def close(self) -> None:
+        """Close the file."""
+        self._stream.close()
+
+    def _block(self) -> bytes:
+        """The next whole rows; none at the end."""
+        file, size = self._part.file, _BLOCK_BYTES
+        while True:
+            left = size if file.is_packed else self._part.end - self._at - len(self._rest)
+            try:
+                more = self._stream.read(min(size, left))
+            except OSError as error:
+                if not file.is_packed:
+                    raise
+                raise OSError(f"{file.path} cannot be unpacked: {error}") from error
+            if not more:
+                if left and not file.is_packed:
+                    raise OSError(
+                        f"{file.path} has {self._part.end - left:,} bytes, expected "
+                        f"{self._part.end:,} as when it was found"
+                    )
+                block, self._rest = self._rest, b""
+                if block and self._rows.last_end(block + b"\n") <= len(block):
+                    raise DecodeError(f"{self._place(0)}: the row has no end: {_shown(block)}")
+                return block
+            block = self._rest + bytes(more)
+            end = self._rows.last_end(block)
+            if end:
+                self._rest = block[end:]
+                return block[:end]
+            self._rest = block
+            size *= 2
+
+    def _decoded(self, block: bytes) -> pa.RecordBatch:
+        """The columns of a block; DecodeError names the line that is wrong."""
+        try:
+            return self._rows.decode(block)
+        except ValueError:
+            ends = [*self._rows.ends(block)]
+            if not ends or ends[-1] < len(block):
+                ends.append(len(block))
+            right, wrong = 0, len(ends)
+            while right < wrong - 1:  # so many first rows are right, or are wrong
+                middle = (right + wrong) // 2
+                if self._error(block[: ends[middle - 1]]) is None:
+                    right = middle
+                else:
+                    wrong = middle
+            begin = ends[right - 1] if right else 0
+            row = block[begin : ends[right]]
+            error = self._error(row) or self._error(block)
+            raise DecodeError(f"{self._place(begin)}: {error}: {_shown(row)}") from None
+
+    def _error(self, rows: bytes) -> ValueError | None:
+        try:
+            self._rows.decode(rows)
+        except ValueError as error:
+            return error
+        return None
+
+    def _place(self, begin: int) -> str:
+        """The file and the line of a place in the current block, for people."""
+        line, left = 1, self._at + begin
+        with _opened(self._part.file, self._store) as stream:
+            while left > 0 and (block := bytes(stream.read(min(left, _BLOCK_BYTES)))):
+                line += block.count(b"\n")
+                left -= len(block)
+        return f"{self._part.file.path}, line {line:,}"
+
+
+def _opened(file: Piece, store: Store) -> Any:
+    """The unpacked bytes of a file."""
+    return Unpacked(partial(store.open, file), file.path) if file.is_packed else store.open(file)
+
+
+def _shown(row: bytes) -> str:
+    text = row[:_SHOWN_BYTES].rstrip(b"\r\n").decode(errors="replace")
+    return repr(text) + ("…" if len(row) > _SHOWN_BYTES else "")
+
+
+_BLOCK_BYTES = 1 << 20
+_SHOWN_BYTES = 80
