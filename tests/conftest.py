@@ -69,13 +69,15 @@ def _is_run(item: pytest.Item) -> bool:
     """Whether a cell of a table is one of those that run, in which each value of an axis is.
 
     Of `@pytest.mark.table(3)` it is one in three: where its places on all axes sum to a multiple.
-    Of `@pytest.mark.once_on_ray` it is the first on Ray, and each on the local runtime.
+    Of `@pytest.mark.once_on_ray` it is the first on Ray, and each on the local runtime; of
+    `@pytest.mark.again_on_ray` none on Ray.
     """
-    table, once = item.get_closest_marker("table"), item.get_closest_marker("once_on_ray")
-    if not (table or once) or os.environ.get("TABLES") == "whole":
+    table, once, again = map(item.get_closest_marker, ("table", "once_on_ray", "again_on_ray"))
+    if not (table or once or again) or os.environ.get("TABLES") == "whole":
         return True
-    assert isinstance(item, pytest.Function), f"{item} is no cell of a table"
-    params = item.callspec.params
+    params = item.callspec.params if hasattr(item, "callspec") else {}
+    if again and params.get("runtime", "ray") == "ray":
+        return False
     places = [_place(axis, params) for axis in item.iter_markers("parametrize")]
     if once and params["runtime"] == "ray" and any(places):
         return False

@@ -91,6 +91,13 @@ def titled(processes: Iterable[psutil.Process]) -> Iterator[tuple[psutil.Process
             yield process, " ".join(process.cmdline())
 
 
+def ray_address() -> str:
+    """The address of the cluster that this process is connected to."""
+    import ray
+
+    return str(ray.get_runtime_context().gcs_address)
+
+
 def ray_workers() -> list[psutil.Process]:
     """The processes of the tests' Ray cluster that have a task of a job."""
     below = titled(psutil.Process().children(recursive=True))

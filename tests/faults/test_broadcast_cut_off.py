@@ -84,6 +84,7 @@ def test_a_host_that_comes_back_gets_the_rest(cluster: Cluster) -> None:
     assert SIZE < received < 1.2 * SIZE  # not once more from its beginning
 
 
+@pytest.mark.again_on_ray
 def test_a_host_that_stays_away_is_named(cluster: Cluster) -> None:
     answer = broadcast(cluster, cut_off_seconds=20.0, reconnect_timeout=3.0)
     assert answer["error"] == "ChannelLost", answer

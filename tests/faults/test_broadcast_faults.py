@@ -79,6 +79,7 @@ def test_a_worker_that_is_killed_in_the_middle(
     assert caught.value.task.startswith(victim[0])
 
 
+@pytest.mark.again_on_ray
 def test_cancel_in_the_middle(runtime: str, tmp_path: Path) -> None:
     mark = tmp_path / "begun"
     handle = engine.submit(
@@ -91,7 +92,7 @@ def test_cancel_in_the_middle(runtime: str, tmp_path: Path) -> None:
     handle.wait_stopped()
 
 
-@pytest.mark.once_on_ray
+@pytest.mark.again_on_ray
 @pytest.mark.parametrize("after", [0.0, 0.4, 1.0])
 def test_cancel_while_it_starts(runtime: str, after: float) -> None:
     handle = engine.submit(
@@ -104,6 +105,7 @@ def test_cancel_while_it_starts(runtime: str, after: float) -> None:
     handle.wait_stopped()
 
 
+@pytest.mark.again_on_ray
 def test_cancel_while_a_loader_takes_nothing(runtime: str, tmp_path: Path) -> None:
     """The publisher waits for the delivery, which it cannot have."""
     asked, go, begun = (tmp_path / name for name in ("asked", "go", "begun"))
@@ -177,6 +179,7 @@ def test_a_node_that_answers_no_more_is_a_lost_channel(ray_cluster: None, tmp_pa
     assert "did not get to task load -> collect[2] on node " in message
 
 
+@pytest.mark.again_on_ray
 def test_a_load_that_raises(runtime: str) -> None:
     def load(model: Any) -> Any:
         raise ValueError(f"{len(model.buffer)} bytes are no model")
@@ -203,6 +206,7 @@ def test_a_model_that_is_lost_is_a_lost_channel() -> None:
         engine.testing.run(served.sink(Collect()))
 
 
+@pytest.mark.again_on_ray
 def test_a_folder_that_is_not_there(runtime: str, tmp_path: Path) -> None:
     missing = source(Models(tmp_path / "digits")).broadcast(via="channels")
     with pytest.raises(engine.EngineError, match="digits") as caught:

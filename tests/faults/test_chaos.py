@@ -24,7 +24,7 @@ import psutil
 import pytest
 
 from tests import jobfolders
-from tests.drivers import Driver, ray_workers
+from tests.drivers import Driver, ray_address, ray_workers
 from tests.faults.chaos_job import KEYS, RECORDS
 from tests.waiting import wait_until
 
@@ -161,12 +161,6 @@ class RayDriver(Driver):
 
     def workers(self) -> list[psutil.Process]:
         return ray_workers()
-
-
-def ray_address() -> str:
-    import ray
-
-    return str(ray.get_runtime_context().gcs_address)
 
 
 @pytest.fixture(scope="module")

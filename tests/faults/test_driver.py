@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.drivers import ray_workers
+from tests.drivers import ray_address, ray_workers
 
 PROGRAM = """
 import sys
@@ -59,12 +59,6 @@ def start(runtime: str, *program: str) -> tuple[subprocess.Popen[str], Path]:
     return driver, folder
 
 
-def ray_address() -> str:
-    import ray
-
-    return str(ray.get_runtime_context().gcs_address)
-
-
 def workers_of(driver: subprocess.Popen[str], runtime: str) -> list[psutil.Process]:
     if runtime == "local":
         return psutil.Process(driver.pid).children(recursive=True)
@@ -81,6 +75,7 @@ def end(driver: subprocess.Popen[str], runtime: str, number: signal.Signals) -> 
     assert not alive
 
 
+@pytest.mark.once_on_ray
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_the_drivers_end_is_the_jobs_end(
     runtime: str, number: signal.Signals, monkeypatch: pytest.MonkeyPatch

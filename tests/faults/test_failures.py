@@ -46,6 +46,7 @@ def test_a_reduce_that_raises_names_its_record() -> None:
         engine.execute(pairs.reduce(lambda a, b: (a[0], a[1] + b[1])).sink(Counts()))
 
 
+@pytest.mark.again_on_ray
 def test_a_source_and_a_sink_that_raise(runtime: str) -> None:
     def source_of_one() -> Iterator[int]:
         yield 1
@@ -90,6 +91,7 @@ def test_a_worker_that_is_killed(runtime: str, victim: str, tmp_path: Path) -> N
     )
 
 
+@pytest.mark.again_on_ray
 def test_cancel_stops_a_job(runtime: str) -> None:
     handle = engine.submit(endless_words(), runtime=runtime)
     wait_until(lambda: handle.statistics().records > 0)
@@ -171,6 +173,7 @@ def test_a_key_that_is_not_there() -> None:
         engine.execute(pipeline, parallelism=2)
 
 
+@pytest.mark.again_on_ray
 def test_an_empty_input_and_a_large_record(runtime: str) -> None:
     empty = source(Collection([])).key_by().count().sink(Counts())
     assert engine.execute(empty, runtime=runtime).output == {}
@@ -178,6 +181,7 @@ def test_an_empty_input_and_a_large_record(runtime: str) -> None:
     assert engine.execute(large, runtime=runtime).output == [50_000_000]
 
 
+@pytest.mark.again_on_ray
 def test_a_failed_job_leaves_no_file(runtime: str, tmp_path: Path) -> None:
     def fail_late(n: int) -> str:
         if n == 5000:
@@ -209,6 +213,7 @@ def test_a_killed_sink_leaves_no_file(runtime: str, tmp_path: Path) -> None:
     assert list(out.iterdir()) == []
 
 
+@pytest.mark.again_on_ray
 def test_a_sink_that_sleeps_holds_the_source_back(runtime: str) -> None:
     def sleep(_batch: list[str]) -> list[str]:
         time.sleep(0.2)

@@ -79,10 +79,10 @@ DELAYS = [5.0, 15.0, 30.0, 120.0] if "CHAOS_SEEDS" in os.environ else [1.0]
 def test_a_job_waits_for_a_host_to_join_and_for_another_when_that_is_lost(
     tmp_path: Path, delay: float
 ) -> None:
-    with running_cluster(2, cpus=CPUS, name=OWN) as cluster:
+    with running_cluster(2, cpus=1, name=OWN) as cluster:
         third, fourth = cluster.network.add_host(), cluster.network.add_host()
-        with running(cluster, tmp_path, RECORDS, parallelism=3) as (job, told):
-            wait_until(lambda: "4 of 6 workers, waiting for 2 CPUs" in told.read_text())
+        with running(cluster, tmp_path, RECORDS, parallelism=2) as (job, told):
+            wait_until(lambda: "2 of 4 workers, waiting for 2 CPUs" in told.read_text())
             time.sleep(delay)
             cluster.join(third, CPUS)
             first = wait_more(tmp_path, 60)

@@ -60,6 +60,7 @@ def leave() -> NoReturn:
     raise SystemExit(7)
 
 
+@pytest.mark.once_on_ray
 @pytest.mark.parametrize(
     ("make", "told"),
     [
@@ -89,6 +90,7 @@ class Homesick:
         return self.process if os.getpid() == self.process else explode()
 
 
+@pytest.mark.again_on_ray
 def test_records_that_the_driver_cannot_put_together(runtime: str) -> None:
     made = source(Collection([1])).map(lambda n: (Homesick(os.getpid()), n))
     with pytest.raises(engine.OperatorError) as caught:
@@ -112,6 +114,7 @@ def test_a_forked_child_that_comes_back_is_not_the_task(runtime: str) -> None:
     assert counts == dict.fromkeys(range(1000), 2)
 
 
+@pytest.mark.again_on_ray
 def test_a_forked_child_of_a_sinks_function_does_not_commit(runtime: str) -> None:
     def fork(n: int) -> int:
         if n == 5:
@@ -122,7 +125,7 @@ def test_a_forked_child_of_a_sinks_function_does_not_commit(runtime: str) -> Non
     assert engine.execute(pipeline, runtime=runtime, batch_size=2).output == list(range(10))
 
 
-@pytest.mark.once_on_ray
+@pytest.mark.again_on_ray
 @pytest.mark.parametrize("raises", [False, True])
 def test_a_forked_child_of_a_sinks_close_drops_nothing(
     runtime: str, raises: bool, tmp_path: Path
@@ -163,6 +166,7 @@ class _ForksAtItsEnd(SinkWriter):
         self._path.unlink()
 
 
+@pytest.mark.again_on_ray
 def test_a_child_that_ends_by_itself_is_the_users_matter(runtime: str) -> None:
     def in_a_child(n: int) -> int:
         child = os.fork()

@@ -113,7 +113,7 @@ CASES: dict[str, tuple[Callable[[Path], Pipeline], str]] = {
 }
 
 
-@pytest.mark.once_on_ray
+@pytest.mark.again_on_ray
 @pytest.mark.parametrize("case", CASES)
 def test_a_sink_that_cannot_write(case: str, runtime: str, tmp_path: Path) -> None:
     build, message = CASES[case]
@@ -207,6 +207,7 @@ def test_printing_where_nobody_reads_is_an_error(
     assert done.stderr.startswith(told)
 
 
+@pytest.mark.again_on_ray
 def test_all_nan_are_one_key_of_a_job(runtime: str) -> None:
     nans = [math.nan, np.float32("nan"), Decimal("NaN"), Decimal("sNaN"), complex("nan")]
     records = [(nan, 1) for nan in nans * 3] + [(1, 1)]

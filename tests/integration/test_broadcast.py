@@ -464,6 +464,7 @@ def test_s3_that_is_gone_fails_every_task_of_the_node(
             nodes.stores[task].model(sent).wait(60)
 
 
+@pytest.mark.once_on_ray
 @pytest.mark.parametrize("via", ["channels", "s3", "s3 shared"])
 def test_a_job_moves_models(
     via: str, runtime: str, nothing_left: None, bucket: tuple[str, str], folder: Path

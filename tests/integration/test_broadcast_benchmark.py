@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[2]
 OWN = f"{NAME}c"
 
 
+@pytest.mark.again_on_ray
 @needs_hosts
 @pytest.mark.ray
 def test_a_tiny_model_by_every_way(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from engine.graph.source import SourceOperator
 from operators import source
 from operators.sinks import Collect, Discard, JsonLines
 from operators.sources import At, Collection, Function
-from tests.drivers import ray_workers
+from tests.drivers import ray_address, ray_workers
 from tests.integration import checkpointed
 from tests.integration.checkpointed import HOLD, expected, found, held, left_over, newest
 from tests.waiting import pauses, wait_until
@@ -58,12 +58,16 @@ def test_a_job_with_checkpoints_makes_its_output_final_epoch_by_epoch(tmp_path: 
     assert last.epoch in log.committed()
 
 
-def test_a_job_goes_on_after_its_driver_was_killed(tmp_path: Path) -> None:
-    with held(tmp_path), driver(tmp_path) as first:
+def test_a_job_goes_on_after_its_driver_was_killed(
+    tmp_path: Path, runtime: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if runtime == "ray":
+        monkeypatch.setenv("RAY_ADDRESS", ray_address())
+    with held(tmp_path), driver(tmp_path, runtime=runtime) as first:
         wait_for_epoch(tmp_path, 2)
         first.send_signal(signal.SIGKILL)
     assert found(tmp_path / "out") != expected(RECORDS)
-    checkpointed.run(tmp_path, RECORDS, resume="latest")
+    checkpointed.run(tmp_path, RECORDS, resume="latest", runtime=runtime)
     assert found(tmp_path / "out") == expected(RECORDS)
     assert left_over(tmp_path / "out") == []
 

@@ -53,11 +53,13 @@ def test_several_tasks_over_any_channel(transport: str, in_background: bool) -> 
     assert all(outcome.versions)
 
 
+@pytest.mark.again_on_ray
 def test_plain_records_are_models_too(runtime: str) -> None:
     case = HotSwap(10_000, 0.5, 3, 10_000, via="records")
     check(measure(case, runtime=runtime))
 
 
+@pytest.mark.again_on_ray
 def test_records_wait_for_the_first_model_and_bound_their_source(
     runtime: str, tmp_path: Path
 ) -> None:
@@ -107,6 +109,7 @@ def swap(model: Path, marks: Path, text: str) -> Iterator[list[Any]]:
     yield from pauses((marks / text).exists)
 
 
+@pytest.mark.again_on_ray
 def test_a_broken_model_in_a_watched_folder_harms_nothing(
     runtime: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -147,6 +150,7 @@ def test_a_broken_model_in_a_watched_folder_harms_nothing(
         assert "task served -> collect[0]: <Model 'model' version 1: folder of 2 files" in said
 
 
+@pytest.mark.again_on_ray
 def test_a_model_that_cannot_be_published_harms_nothing(runtime: str, tmp_path: Path) -> None:
     def values() -> Iterator[Any]:
         yield b"one"
@@ -193,6 +197,7 @@ def test_a_model_that_cannot_be_published_harms_nothing(runtime: str, tmp_path: 
     assert sum(failures.values()) == 2
 
 
+@pytest.mark.again_on_ray
 def test_five_records_beside_a_watched_folder_end(runtime: str, tmp_path: Path) -> None:
     (tmp_path / "weights").write_text("one")
     models = source(Models(watch=tmp_path)).broadcast(via="channels")

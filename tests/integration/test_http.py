@@ -731,6 +731,7 @@ def test_requests_and_answers_belong_together() -> None:
         engine.execute(source(Collection([1])).respond(), progress="none")  # type: ignore[misc]
 
 
+@pytest.mark.table(2)
 @pytest.mark.ray
 @pytest.mark.parametrize("encryption", [True, False])
 def test_gateways_on_several_nodes(ray_cluster: None, encryption: bool) -> None:

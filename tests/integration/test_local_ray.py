@@ -60,6 +60,7 @@ def test_one_that_oka_starts_has_room_for_the_job(temporary: Path) -> None:
     assert sorted(done.stdout.split()[-10:]) == [str(n) for n in range(10)]
 
 
+@pytest.mark.again_on_ray
 def test_it_makes_up_no_gpus(temporary: Path) -> None:
     done = run(temporary, "plan", cpus=1, gpus=64)
     assert done.returncode == 1

@@ -63,6 +63,7 @@ def check_answers(reports: list[dict[str, Any]], trained: tuple[str, float]) -> 
         assert report["version"] == 1
 
 
+@pytest.mark.again_on_ray
 def test_what_models_cost_is_measured(runtime: str, nothing_left: None) -> None:
     sizes = source(Models(bytes(1_000_000))).broadcast(via="channels").map(lambda m: len(m.buffer))
     result = engine.execute(sizes.sink(Collect()), runtime=runtime, parallelism=3, progress="none")
@@ -73,6 +74,7 @@ def test_what_models_cost_is_measured(runtime: str, nothing_left: None) -> None:
     assert result.to_dict()["model_chunks_resent"] == 0
 
 
+@pytest.mark.again_on_ray
 def test_digits_by_channels(runtime: str, nothing_left: None, trained: tuple[str, float]) -> None:
     reports = run(model_broadcast("channels", "digits", 2, [0, 1]), runtime)
     assert [(report["task"], report["via"]) for report in reports] == [
@@ -82,6 +84,7 @@ def test_digits_by_channels(runtime: str, nothing_left: None, trained: tuple[str
     check_answers(reports, trained)
 
 
+@pytest.mark.again_on_ray
 @pytest.mark.ray
 @pytest.mark.usefixtures("ray_cluster")
 def test_digits_by_plasma(trained: tuple[str, float]) -> None:
@@ -117,6 +120,7 @@ def test_a_model_in_a_bucket(via: Any, bucket: str, tmp_path: Path) -> None:
     assert (there["checksum"], there["parts"]) == (here["checksum"], 3)
 
 
+@pytest.mark.table(3)
 @pytest.mark.ray
 @pytest.mark.usefixtures("ray_cluster")
 @pytest.mark.parametrize(

@@ -38,6 +38,13 @@ def measure(peer: Peer, parallelism: int = 1, rate: float | None = None) -> Meas
     return peer.measure(case, Run(seconds=seconds, warmup=0.2, rate=rate, seed=0))
 
 
+def marks_of(peer: Peer, parallelism: int) -> list[pytest.MarkDecorator]:
+    """Each cell on Ray starts a cluster: that of two tasks shows more than that of one."""
+    if not peer.system.startswith("ray_"):
+        return []
+    return [pytest.mark.ray, *([pytest.mark.again_on_ray] if parallelism == 1 else [])]
+
+
 @pytest.mark.parametrize(
     ("peer", "parallelism"),
     [
@@ -45,12 +52,11 @@ def measure(peer: Peer, parallelism: int = 1, rate: float | None = None) -> Meas
             each,
             parallelism,
             id=f"{each.system}-{each.api}-{parallelism}",
-            marks=[pytest.mark.ray] if each.system.startswith("ray_") else [],
+            marks=marks_of(each, parallelism),
         )
         for each in PEERS
         if each not in JVM_PEERS  # test_jvm_peers.py gives them the time that they need
-        # Each on Ray starts a cluster.
-        for parallelism in ([2] if each.system.startswith("ray_") else [1, 2])
+        for parallelism in (1, 2)
     ],
 )
 def test_a_peer_counts_right(peer: Peer, parallelism: int) -> None:

@@ -54,11 +54,13 @@ def test_operator_first_gives_each_vertex_nodes_of_its_own() -> None:
     assert not senders & receivers
 
 
+@pytest.mark.again_on_ray
 def test_parallelism_first_keeps_both_vertices_on_the_same_nodes() -> None:
     senders, receivers = nodes_of_two_vertices("parallelism_first")
     assert senders == receivers
 
 
+@pytest.mark.table(2)
 @pytest.mark.parametrize(("parallelism", "api"), [(1, "per_record"), (5, "native")])
 def test_counts_of_a_real_text_over_tcp_between_nodes(parallelism: int, api: str) -> None:
     result = engine.execute(
@@ -70,6 +72,7 @@ def test_counts_of_a_real_text_over_tcp_between_nodes(parallelism: int, api: str
     assert result.output == expected_counts()
 
 
+@pytest.mark.table(3)
 @pytest.mark.parametrize(
     ("transport", "batch_size"), [("shm", 1), ("ipc", 10_000), ("tcp", 1)]
 )  # every batch size over each: tests/integration/test_word_count.py
@@ -106,10 +109,12 @@ def test_a_task_that_is_larger_than_any_node_does_not_wait() -> None:
 
 
 def test_a_job_that_waits_says_for_what_and_is_cancelled(caplog: pytest.LogCaptureFixture) -> None:
-    handle = engine.submit(random_word_count(60, 8), runtime="ray", parallelism=15, progress="none")
+    settings = {"parallelism": 2, "resources": {"*": {"cpus": 6}}}  # one of them on each node
+    pipeline = random_word_count(60, 8)
+    handle = engine.submit(pipeline, runtime="ray", progress="none", **settings)
     wait_until(lambda: handle.is_waiting)
     (told,) = wait_until(lambda: [each for each in caplog.messages if "waiting for" in each])
-    assert told.startswith("24 of 30 workers, waiting for 6 CPUs, for at most 300 s: ")
+    assert told.startswith("3 of 4 workers, waiting for 6 CPUs, for at most 300 s: ")
     handle.cancel()
     with pytest.raises(engine.JobCancelled):
         handle.wait_finished(60)
@@ -139,6 +144,7 @@ def test_custom_resources_pin_tasks() -> None:
         engine.execute(too_many, runtime="ray")
 
 
+@pytest.mark.again_on_ray
 def test_resources_of_the_settings_pin_tasks() -> None:
     pipeline = source(Collection(range(4))).map(node_id).rebalance().sink(Collect())
     nodes = engine.execute(
@@ -159,6 +165,7 @@ def test_memory_is_a_resource() -> None:
         engine.execute(much.sink(Collect()), runtime="ray")
 
 
+@pytest.mark.again_on_ray
 def test_an_empty_job_starts_and_ends() -> None:
     empty = source(Collection([])).key_by().count().sink(Counts())
     assert engine.execute(empty, runtime="ray").output == {}
@@ -264,7 +271,8 @@ def test_a_cluster_that_is_stopped_or_has_died_is_named(
     assert f"hint: the cluster that wrote it has ended: `ray stop` or `rm {file}`" in told
 
 
-@pytest.mark.parametrize("after", [0.0, 0.6, 1.2])
+@pytest.mark.table(3)
+@pytest.mark.parametrize("after", [0.6, 0.0, 1.2])
 def test_a_job_cancelled_while_it_starts_leaves_nothing(after: float) -> None:
     handle = engine.submit(
         random_word_count(60, 8, api="native"), runtime="ray", placement="parallelism_first"

@@ -33,6 +33,7 @@ def test_word_count_runs_to_its_end(tmp_path: Path) -> None:
         assert re.search(rf"^ *{2 * count:,}  {word}$", printed, re.MULTILINE), printed
 
 
+@pytest.mark.again_on_ray
 def test_model_broadcast_runs_to_its_end(tmp_path: Path) -> None:
     printed = run(
         "pipelines/model_broadcast.py via=channels model=digits loaders=3 placement=resources",

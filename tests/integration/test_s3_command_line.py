@@ -114,6 +114,7 @@ def test_what_serve_refuses(arguments: list[str], message: str) -> None:
     assert (done.returncode, message in done.stderr) == (2, True), done.stderr
 
 
+@pytest.mark.again_on_ray
 @pytest.mark.ray
 def test_the_benchmark_writes_and_reads(tmp_path: Path) -> None:
     keys, store = tmp_path / "keys.json", tmp_path / "store"

@@ -103,6 +103,7 @@ def test_a_job_that_does_not_stop_can_be_cancelled() -> None:
     handle.wait_stopped()
 
 
+@pytest.mark.again_on_ray
 def test_a_job_ends_when_it_has_what_was_wanted(runtime: str) -> None:
     stream: Stream[Any] = source(Function(endless)).key_by(lambda n: n % 7).count().take(1000)
     handle = submit(stream.sink(Collect()), runtime=runtime, parallelism=3)

@@ -243,6 +243,7 @@ with Network.create({other!r}, hosts=2) as network:
     assert oka("testbed", "down", "--name", other).stdout == f"no testbed {other!r} is up\n"
 
 
+@pytest.mark.table(2)
 @needs_hosts
 @pytest.mark.ray
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
@@ -285,6 +286,7 @@ def test_a_node_that_does_not_join_shows_its_log(other: str) -> None:
     assert "object store" in str(caught.value)
 
 
+@pytest.mark.again_on_ray
 @needs_hosts
 @pytest.mark.ray
 def test_the_nodes_are_as_they_were_asked_for(other: str) -> None:
@@ -344,6 +346,7 @@ def test_status_and_exec() -> None:
         assert waiting.wait(timeout=60) == -signal.SIGINT
 
 
+@pytest.mark.table(2)
 @needs_hosts
 @pytest.mark.ray
 @pytest.mark.parametrize("encryption", [True, False])
@@ -402,6 +405,7 @@ print(json.dumps({
 """
 
 
+@pytest.mark.again_on_ray
 @needs_hosts
 @pytest.mark.ray
 def test_a_job_outlives_a_link_that_is_cut(cluster: Cluster) -> None:
@@ -428,6 +432,7 @@ def test_a_job_outlives_a_link_that_is_cut(cluster: Cluster) -> None:
     assert cluster.nodes().keys() == {host.address for host in cluster.network.hosts}
 
 
+@pytest.mark.table(2)
 @needs_hosts
 @pytest.mark.ray
 @pytest.mark.timeout(400)
@@ -476,6 +481,7 @@ RECORDS = 4000
 SECONDS_CUT = 30.0 if "CHAOS_SEEDS" in os.environ else 3.0
 
 
+@pytest.mark.again_on_ray
 @needs_hosts
 @pytest.mark.ray
 def test_a_short_benchmark_writes_its_rows(other: str, tmp_path: Path) -> None:

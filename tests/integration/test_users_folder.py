@@ -81,12 +81,14 @@ def test_a_program_by_its_path(project: Path, tmp_path: Path, runtime: str) -> N
     assert (done.stdout.splitlines()[-1:], done.returncode) == ([EXPECTED], 0), done.stderr
 
 
+@pytest.mark.again_on_ray
 @pytest.mark.usefixtures("address")
 def test_a_program_by_its_modules_name(project: Path, runtime: str) -> None:
     done = run(sys.executable, "-m", "program", runtime, cwd=project)
     assert (done.stdout.splitlines()[-1:], done.returncode) == ([EXPECTED], 0), done.stderr
 
 
+@pytest.mark.again_on_ray
 @pytest.mark.usefixtures("address")
 def test_a_file_that_oka_runs(project: Path, tmp_path: Path, runtime: str) -> None:
     (project / "random.py").write_text("raise ImportError('not Python\\'s own')")
