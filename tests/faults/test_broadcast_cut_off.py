@@ -74,6 +74,7 @@ def broadcast(cluster: Cluster, cut_off_seconds: float, reconnect_timeout: float
     return answer
 
 
+@pytest.mark.again_on_ray
 def test_a_host_that_comes_back_gets_the_rest(cluster: Cluster) -> None:
     before = cluster.network.counters()
     answer = broadcast(cluster, cut_off_seconds=1.0, reconnect_timeout=10.0)

@@ -24,7 +24,7 @@ from tests import jobfolders
 
 jobfolders.announce(sys.stdout)
 engine.execute(
-    source(RandomWords(length=8)).key_by().count().sink(Discard()),
+    source(RandomWords(length=8, rate=1000)).key_by().count().sink(Discard()),
     parallelism=2,
     progress="json",
     runtime=sys.argv[1],

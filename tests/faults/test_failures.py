@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("nothing_left")
 
 
 def endless_words() -> Pipeline:
-    words = source(RandomWords(length=8)).map(lambda word: (word, 1)).key_by(0)
+    words = source(RandomWords(length=8, rate=1000)).map(lambda word: (word, 1)).key_by(0)
     return words.reduce(lambda a, b: (a[0], a[1] + b[1])).sink(Counts())
 
 

@@ -76,7 +76,7 @@ def restarts(job: engine.JobHandle) -> int:
     return job.statistics().restarts
 
 
-@pytest.mark.once_on_ray
+@pytest.mark.again_on_ray
 @pytest.mark.usefixtures("nothing_left")
 @pytest.mark.parametrize("seed", range(2))
 def test_models_come_again_with_their_versions(tmp_path: Path, runtime: str, seed: int) -> None:

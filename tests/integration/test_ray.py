@@ -123,7 +123,7 @@ def test_a_job_that_waits_says_for_what_and_is_cancelled(caplog: pytest.LogCaptu
 def test_jobs_that_start_at_once_share_what_is_free() -> None:
     """Each node has room for two of their tasks, and each job would rather have the first two."""
     settings = {"runtime": "ray", "resources": {"*": {"cpus": 4}}, "progress": "none"}
-    jobs = [engine.submit(random_word_count(60, 8), **settings) for _ in range(3)]
+    jobs = [engine.submit(random_word_count(60, 8, rate=1000), **settings) for _ in range(3)]
     wait_until(lambda: all(job.statistics().records for job in jobs))
     found = Counter(worker.node.id for job in jobs for worker in job._master._workers)
     assert sorted(found.values()) == [2, 2, 2]

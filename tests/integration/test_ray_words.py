@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster", "nothing_l
 
 
 def endless(name: str) -> engine.JobHandle:
-    words = source(RandomWords()).rebalance().map(len).named("lengths").sink(Discard())
+    words = source(RandomWords(rate=1000)).rebalance().map(len).named("lengths").sink(Discard())
     placement = "parallelism_first"
     return engine.submit(words, runtime="ray", parallelism=2, name=name, placement=placement)
 

@@ -137,14 +137,16 @@ class Driver(threading.Thread, Storage):
             self.call(lambda name=name: self.world.files.pop(name, None))
 
 
-@pytest.mark.parametrize("first", range(0, 400, 100))
+@pytest.mark.table(2)
+@pytest.mark.parametrize("first", [0, 100, 200, 300])
 def test_what_was_stored_is_gone_on_from(first):
     found = [check(seed) for seed in range(first, first + 100)]
     assert sum(stored for stored, _ in found) > 500
     assert sum(based for _, based in found) > 50
 
 
-@pytest.mark.parametrize("first", range(1000, 1200, 100))
+@pytest.mark.table(2)
+@pytest.mark.parametrize("first", [1000, 1100])
 def test_damage_does_not_let_two_drivers_go_on(first):
     found = [check(seed, damage=0.01) for seed in range(first, first + 100)]
     assert sum(stored for stored, _ in found) > 300

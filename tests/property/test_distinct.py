@@ -108,6 +108,7 @@ WINDOWS: dict[str, Any] = {
 }
 
 
+@pytest.mark.table(2)
 @pytest.mark.parametrize("kind", ["int64", "float64", "string", "dictionary", "date"])
 @pytest.mark.parametrize("windows", WINDOWS)
 @settings(max_examples=10)

@@ -292,6 +292,7 @@ OF_ALL_TYPES: dict[str, tuple[Any, Callable[[Stream[Any]], Stream[Any]]]] = {
 }
 
 
+@pytest.mark.table(2)
 @pytest.mark.parametrize(
     ("flow", "name"), [(flow, name) for flow, (suits, _) in OF_ALL_TYPES.items() for name in suits]
 )
