@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use arrow_array::{Int64Array, RecordBatch, StringArray};
 use bytes::Bytes;
-use oka_columnar::{Aggregate, Columns, Decoder, Encoder, Partitioner, Selector};
-use oka_compute::Aggregation;
+use oka_columnar::{Aggregate, Columns, Decoder, Encoder, Partitioner, Selector, WindowAggregate};
+use oka_compute::{Aggregation, Emit, Unit};
+use oka_window::{Assigner, Windows};
 
-use crate::data::{RECORDS, drawn, words};
+use crate::data::{BATCH_US, BATCHES, RECORDS, START_US, drawn, words};
 
 /// A batch to the body of a frame.
 #[inline(never)]
@@ -64,6 +65,64 @@ pub fn count(rounds: usize) {
 pub fn sum(rounds: usize) {
     let (sums, value) = (Aggregate::by(vec![Selector::Index(0)]), Selector::Index(1));
     aggregate(sums.compute("sum", Aggregation::Sum, Some(value)), rounds);
+}
+
+/// The count of words in windows of ten batches.
+#[inline(never)]
+pub fn window_count(rounds: usize) {
+    let size = BATCHES * BATCH_US;
+    let windows = Windows::new(size, size, 0).expect("a size");
+    count_in(windows.into(), rounds);
+}
+
+/// The count of words in sessions, one of each word, that last for ten batches.
+#[inline(never)]
+pub fn session_count(rounds: usize) {
+    count_in(Assigner::sessions(BATCH_US).expect("a gap"), rounds);
+}
+
+fn count_in(windows: Assigner, rounds: usize) {
+    let (mut encoder, mut decoder) = (Encoder::default(), Decoder::default());
+    let batches = (0..BATCHES).map(|batch| {
+        let mut body = Vec::new();
+        let appended = encoder.append(&batch_of_times(batch), &mut body);
+        appended.expect("columns that can travel");
+        let mut runs = Vec::new();
+        accept(&mut decoder, &body.into(), &mut runs);
+        runs.remove(0)
+    });
+    let batches: Vec<_> = batches.collect();
+    let mut counts = None;
+    for round in 0..rounds {
+        let at = round % batches.len();
+        let counts = match &mut counts {
+            Some(counts) if at > 0 => counts,
+            // As of records: times begin anew.
+            none => none.insert(WindowAggregate::new(
+                Aggregate::by(vec![Selector::Index(0)]).compute("count", Aggregation::Count, None),
+                Some((Selector::Index(1), Unit::Microseconds)),
+                (windows, 0),
+                Emit::Final,
+                false,
+            )),
+        };
+        let added = counts.add(black_box(&batches[at]));
+        added.expect("columns that suit the aggregate");
+        if at == batches.len() - 1 {
+            counts.advance(i64::MAX);
+            black_box(counts.give(RECORDS).expect("counts"));
+        }
+    }
+}
+
+fn batch_of_times(batch: i64) -> RecordBatch {
+    let step = BATCH_US / RECORDS as i64;
+    let times = (0..RECORDS as i64).map(|row| START_US + batch * BATCH_US + row * step);
+    RecordBatch::try_from_iter([
+        ("word", Arc::new(StringArray::from(words())) as _),
+        ("time", Arc::new(times.collect::<Int64Array>()) as _),
+    ])
+    .expect("two columns of one length")
 }
 
 fn aggregate(mut aggregate: Aggregate, rounds: usize) {

@@ -3,6 +3,13 @@
 /// Records in a round: one batch.
 pub const RECORDS: usize = 1_000;
 
+/// In October 2025: what times of today take in a record.
+pub const START_US: i64 = 1_760_000_000_000_000;
+
+/// Batches in a window, whose records are a millisecond apart.
+pub const BATCHES: i64 = 10;
+pub const BATCH_US: i64 = RECORDS as i64 * 1_000;
+
 /// A batch of words of 32 letters, out of 100 different ones, in no order.
 pub fn words() -> Vec<String> {
     (0..RECORDS).map(|row| word(drawn(row))).collect()

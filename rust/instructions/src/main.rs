@@ -53,6 +53,7 @@ const PATHS: &[Path] = &[
     path("record_count", records::count),
     path("record_sum", records::sum),
     path("window_count", records::window_count),
+    path("session_count", records::session_count),
     path("frame_encode", channel::frame_encode),
     path("frame_decode", channel::frame_decode),
     path("channel", channel::channel),
@@ -62,6 +63,8 @@ const PATHS: &[Path] = &[
     path("column_partition", columns::partition),
     path("column_count", columns::count),
     path("column_sum", columns::sum),
+    path("column_window_count", columns::window_count),
+    path("column_session_count", columns::session_count),
 ];
 
 const fn path(name: &'static str, run: fn(usize)) -> Path {

@@ -7,9 +7,9 @@ use oka_compute::{
     encode,
 };
 use oka_protocol::partition::{hash_str, target};
-use oka_window::Windows;
+use oka_window::{Assigner, Windows};
 
-use crate::data::{RECORDS, drawn, words};
+use crate::data::{BATCH_US, BATCHES, RECORDS, START_US, drawn, words};
 
 /// Words to the body of a frame.
 #[inline(never)]
@@ -71,10 +71,19 @@ pub fn sum(rounds: usize) {
 /// The native count of words in windows of ten batches, of pairs (word, time).
 #[inline(never)]
 pub fn window_count(rounds: usize) {
-    const BATCHES: i64 = 10;
+    let size = BATCHES * BATCH_US;
+    let windows = Windows::new(size, size, 0).expect("a size");
+    count_in(windows.into(), rounds);
+}
+
+/// The same in sessions, one of each word, that last for ten batches.
+#[inline(never)]
+pub fn session_count(rounds: usize) {
+    count_in(Assigner::sessions(BATCH_US).expect("a gap"), rounds);
+}
+
+fn count_in(windows: Assigner, rounds: usize) {
     let bodies: Vec<_> = (0..BATCHES).map(body_of_times).collect();
-    let batch_us = RECORDS as i64 * 1_000;
-    let windows = Windows::new(BATCHES * batch_us, BATCHES * batch_us, 0).expect("a size");
     let time = TimePath::new(Path::from([Step::Item(1)]), Some(Unit::Microseconds));
     let mut counts = None;
     let mut foreign = |_: &[u8]| Err(Problem::NotATime);
@@ -105,16 +114,13 @@ pub fn window_count(rounds: usize) {
     }
 }
 
-/// In October 2025: what times of today take in a record.
-const START_US: i64 = 1_760_000_000_000_000;
-
 /// The pairs of a batch, one each millisecond.
 fn body_of_times(batch: i64) -> Vec<u8> {
     let mut body = Vec::new();
     for (row, word) in (0..).zip(words()) {
         encode::array(&mut body, 2);
         encode::text(&mut body, word.as_bytes());
-        encode::int(&mut body, START_US + (batch * RECORDS as i64 + row) * 1_000);
+        encode::int(&mut body, START_US + batch * BATCH_US + row * 1_000);
     }
     body
 }
