@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-use oka_compute::{Aggregation, Problem};
+use oka_compute::{Aggregation, Copied, Problem, Touched};
 
 use crate::cells::unframed;
-use crate::copied::{Copied, Exported};
+use crate::copied::CopiedRows;
 use crate::shape::{Places, Shape, Wanted};
 use crate::{AggregateError, Columns, Selector};
 
@@ -23,10 +23,7 @@ pub struct Aggregate {
     key: Vec<Selector>,
     wanted: Vec<Wanted>,
     pub(crate) shape: Option<Shape>,
-    /// Per key, the number of the last round that had it.
-    rounds: Vec<u64>,
-    round: u64,
-    touched: Vec<u32>,
+    touched: Touched,
 }
 
 impl Aggregate {
@@ -36,9 +33,7 @@ impl Aggregate {
             key,
             wanted: Vec::new(),
             shape: None,
-            rounds: Vec::new(),
-            round: SEEN + 1,
-            touched: Vec::new(),
+            touched: Touched::default(),
         }
     }
 
@@ -94,7 +89,7 @@ impl Aggregate {
         let (Some(shape), false) = (&mut self.shape, some.is_empty()) else {
             return Ok(None);
         };
-        let touched = &self.touched[some];
+        let touched = self.touched.some(some);
         Ok(Some(shape.take(touched, touched)?))
     }
 
@@ -106,11 +101,9 @@ impl Aggregate {
         Ok(())
     }
 
-    /// What others go on with: each key with its values.
-    pub fn export(&mut self) -> Result<Exported, AggregateError> {
-        let (layout, copied) = (self.layout()?, self.copy()?);
-        let encode = move || Ok(copied.keys()?.into_iter().zip(copied.values()?).collect());
-        Ok(Exported::later(layout, Box::new(encode)))
+    /// What others go on with: the layout of the columns, and each key with its values.
+    pub fn export(&mut self) -> Result<(Vec<u8>, Copied<AggregateError>), AggregateError> {
+        Ok((self.layout()?, self.copy()?))
     }
 
     /// A frame of no rows with the schema of the first one; no bytes if there was none.
@@ -120,24 +113,30 @@ impl Aggregate {
     }
 
     /// A copy of all keys and values.
-    pub(crate) fn copy(&mut self) -> Result<Copied, AggregateError> {
-        let numbers = self.numbers();
+    pub(crate) fn copy(&mut self) -> Result<Copied<AggregateError>, AggregateError> {
+        let numbers = self.touched.known();
         let Some(shape) = &mut self.shape else {
-            return Ok(Copied::default());
+            return Ok(CopiedRows::default().later());
         };
         let keys = shape.keys.copy(&numbers)?;
-        shape.copy(keys, &numbers)
+        Ok(shape.copy(keys, &numbers)?.later())
     }
 
     /// Goes on with keys that others have exported, and with their schema, as if the rows had come
-    /// here: the keys count as touched. Called once, before the first frame.
+    /// here; the keys may count as touched. Called once, before the first frame.
     pub fn import(
         &mut self,
         layout: &[u8],
-        (keys, values): (&[&[u8]], &[&[u8]]),
+        entries: &[(&[u8], &[u8])],
+        touched: bool,
     ) -> Result<(), AggregateError> {
         self.add(&unframed(layout.to_vec(), 0)?)?;
-        self.go_on(keys, values)
+        let (keys, values): (Vec<_>, Vec<_>) = entries.iter().copied().unzip();
+        self.go_on(&keys, &values)?;
+        if !touched {
+            self.settle();
+        }
+        Ok(())
     }
 
     /// The same, where columns are settled.
@@ -146,8 +145,8 @@ impl Aggregate {
             return Ok(());
         };
         let (numbers, count) = shape.keys.import(keys)?;
-        self.rounds.resize(count, 0);
-        touch(&mut self.rounds, self.round, numbers, &mut self.touched);
+        self.touched.resize(count);
+        self.touched.touch_all(numbers);
         if self.touched.len() < keys.len() {
             return Err(Problem::Twice.into());
         }
@@ -156,8 +155,7 @@ impl Aggregate {
 
     /// Forgets which keys were touched, as [`Self::update`] does.
     pub fn settle(&mut self) {
-        self.touched.clear();
-        self.round += 1;
+        self.touched.settle();
     }
 
     /// Takes in the rows of a frame without a result.
@@ -210,17 +208,16 @@ impl Aggregate {
             .all(|w| w.aggregation == Aggregation::First);
         let keys = places.keys.iter().map(|at| Arc::clone(batch.column(*at)));
         let (numbers, count) = shape.keys.of(&keys.collect::<Vec<_>>())?;
-        self.rounds.resize(count, 0);
+        self.touched.resize(count);
         if only_new {
-            touch_new(&mut self.rounds, self.round, numbers, &mut self.touched);
+            self.touched.touch_new(numbers);
         } else {
-            touch(&mut self.rounds, self.round, numbers, &mut self.touched);
+            self.touched.touch_all(numbers);
         }
         Shape::update(&mut shape.results, (numbers, count), places, batch)?;
         if only_new {
-            for numbers in Shape::changed(&shape.results) {
-                touch(&mut self.rounds, self.round, numbers, &mut self.touched);
-            }
+            let changed = Shape::changed(&shape.results);
+            changed.for_each(|numbers| self.touched.touch_all(numbers));
         }
         Ok(())
     }
@@ -232,18 +229,17 @@ impl Aggregate {
         let (Some(shape), Some(others)) = (&mut self.shape, &other.shape) else {
             return Ok(());
         };
-        let theirs = other.numbers();
+        let theirs = other.touched.known();
         let keys = others.keys.plain(&theirs)?;
         let (ours, count) = shape.keys.of(&keys)?;
-        self.rounds.resize(count, 0);
-        let is_touched = |it: &(&u32, &u32)| other.rounds[*it.1 as usize] == other.round;
-        let touched = ours.iter().zip(&theirs).filter(is_touched);
-        let touched: Vec<_> = touched.map(|(number, _)| *number).collect();
-        for number in ours {
-            let last = &mut self.rounds[*number as usize];
-            *last = (*last).max(SEEN);
+        self.touched.resize(count);
+        for (number, from) in ours.iter().zip(&theirs) {
+            if other.touched.has(*from) {
+                self.touched.touch(*number as usize);
+            } else {
+                self.touched.see(*number as usize);
+            }
         }
-        touch(&mut self.rounds, self.round, &touched, &mut self.touched);
         Shape::merge(
             &mut shape.results,
             (ours, count),
@@ -253,48 +249,6 @@ impl Aggregate {
 
     /// Has all keys touched, and says how many they are.
     pub(crate) fn touch_all(&mut self) -> usize {
-        let all = self.rounds.iter().filter(|last| **last > 0).count();
-        if self.touched.len() < all {
-            self.touched = self.numbers();
-            for number in &self.touched {
-                self.rounds[*number as usize] = self.round;
-            }
-        }
-        all
-    }
-
-    /// The numbers of the keys there are.
-    fn numbers(&self) -> Vec<u32> {
-        let rounds = (0..).zip(&self.rounds).filter(|(_, last)| **last > 0);
-        rounds.map(|(number, _)| number).collect()
-    }
-}
-
-/// The round of keys that are there and were not touched.
-const SEEN: u64 = 1;
-
-/// Appends each number that this round has not had, once.
-///
-/// Without a branch: where a key comes up for the first time cannot be predicted.
-fn touch(rounds: &mut [u64], round: u64, numbers: &[u32], touched: &mut Vec<u32>) {
-    let mut end = touched.len();
-    touched.resize(end + numbers.len(), 0);
-    for number in numbers {
-        let last = &mut rounds[*number as usize];
-        touched[end] = *number;
-        end += usize::from(*last != round);
-        *last = round;
-    }
-    touched.truncate(end);
-}
-
-/// Appends each number that no round has had, once.
-fn touch_new(rounds: &mut [u64], round: u64, numbers: &[u32], touched: &mut Vec<u32>) {
-    for number in numbers {
-        let last = &mut rounds[*number as usize];
-        if *last == 0 {
-            *last = round;
-            touched.push(*number);
-        }
+        self.touched.touch_known()
     }
 }

@@ -6,7 +6,9 @@ use arrow_array::{Array, ArrayRef, NullArray, RecordBatch, UInt64Array};
 use arrow_schema::DataType;
 use arrow_select::concat::concat;
 use arrow_select::take::take;
-use oka_compute::{Accumulated, Aggregation, Problem, encode, encode_text, integral, parts};
+use oka_compute::{
+    Accumulated, Aggregation, ByteStrings, Problem, encode, encode_text, integral, parts,
+};
 
 use crate::key::{KeyKind, each_bytes, each_float, each_integer};
 use crate::values::each_number;
@@ -16,17 +18,16 @@ use Accumulated::{Bytes, Float, Integer, Text};
 
 /// Each value as a record's would be encoded, times as the integers that they consist of. A value of
 /// a type that no record has is a column with it alone, as bytes.
-pub(crate) fn encoded(column: &ArrayRef) -> Result<Vec<Vec<u8>>, AggregateError> {
-    let mut cells = Vec::with_capacity(column.len());
-    let mut cell = Vec::new();
+pub(crate) fn encoded(column: &ArrayRef) -> Result<ByteStrings, AggregateError> {
+    let mut cells = ByteStrings::with_room(column.len(), 0);
     let mut put = |is_there: bool, write: &dyn Fn(&mut Vec<u8>)| {
-        cell.clear();
-        if is_there {
-            write(&mut cell);
-        } else {
-            encode::nil(&mut cell);
-        }
-        cells.push(cell.clone()); // of its size
+        cells.push_with(|out| {
+            if is_there {
+                write(out)
+            } else {
+                encode::nil(out)
+            }
+        });
     };
     match kind(column.data_type()) {
         Some(KeyKind::Null) => (0..column.len()).for_each(|_| put(false, &|_| ())),
@@ -94,14 +95,16 @@ pub(crate) fn decoded(data_type: &DataType, cells: &[&[u8]]) -> Result<ArrayRef,
     })
 }
 
-/// A value as it is kept, nil for null.
-pub(crate) fn cell(value: Option<&Accumulated>) -> Vec<u8> {
-    let mut out = Vec::new();
-    match value {
-        None => encode::nil(&mut out),
-        Some(value) => value.encode(&mut out),
+/// What each of these is as it is kept, nil for null.
+pub(crate) fn cells<T>(values: &[T], value: impl Fn(&T) -> Option<Accumulated>) -> ByteStrings {
+    let mut cells = ByteStrings::with_room(values.len(), 0);
+    for each in values {
+        cells.push_with(|out| match value(each) {
+            None => encode::nil(out),
+            Some(value) => value.encode(out),
+        });
     }
-    out
+    cells
 }
 
 /// What `get` makes of each value that is not nil.
@@ -120,19 +123,21 @@ pub(crate) fn each<T>(
 }
 
 /// Of each row, the values of these columns: an array of several.
-pub(crate) fn joined(mut columns: Vec<Vec<Vec<u8>>>) -> Vec<Vec<u8>> {
+pub(crate) fn joined(mut columns: Vec<ByteStrings>) -> ByteStrings {
     if columns.len() == 1 {
         return columns.remove(0);
     }
-    let row = |at: usize| {
-        let mut out = Vec::new();
-        encode::array(&mut out, columns.len());
-        for cells in &columns {
-            out.extend_from_slice(&cells[at]);
-        }
-        out
-    };
-    (0..columns.first().map_or(0, Vec::len)).map(row).collect()
+    let rows = columns.first().map_or(0, ByteStrings::len);
+    let mut joined = ByteStrings::with_room(rows, 0);
+    for row in 0..rows {
+        joined.push_with(|out| {
+            encode::array(out, columns.len());
+            columns
+                .iter()
+                .for_each(|cells| out.extend_from_slice(cells.get(row)));
+        });
+    }
+    joined
 }
 
 /// The columns of rows that [`joined`] gave.

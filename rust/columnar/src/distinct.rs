@@ -8,7 +8,7 @@ use arrow_array::types::UInt64Type;
 use arrow_array::{Array, ArrayRef, Int64Array, ListArray, StructArray};
 use arrow_buffer::OffsetBuffer;
 use arrow_schema::{ArrowError, DataType, Field, Fields};
-use oka_compute::{Aggregation, Problem, Reader, Value, encode};
+use oka_compute::{Aggregation, ByteStrings, Problem, Reader, Value, encode};
 
 use crate::build;
 use crate::cells::{NIL, kind};
@@ -270,7 +270,7 @@ pub(crate) struct CopiedDistinct {
 
 impl CopiedDistinct {
     /// For each key an array of values, as they first came, each followed by its count; nil if it has none.
-    pub(crate) fn encode(&self) -> Vec<Vec<u8>> {
+    pub(crate) fn encode(&self) -> ByteStrings {
         let highest = self.keys.iter().map(|(key, _)| *key as usize).max();
         // Where the next pair of a key comes among those of all keys, in the order of keys.
         let mut next = vec![None; highest.map_or(0, |highest| highest + 1)];

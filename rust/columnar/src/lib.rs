@@ -9,7 +9,7 @@
 //! - [`Encoder`] and [`Decoder`] are the two ends of a channel; [`Columns`] is one frame.
 //! - [`Aggregate`] computes count, sum and others per key, a column at a time;
 //!   [`Latest`] keeps the last of its results; [`WindowAggregate`] computes it for windows of time.
-//!   What they keep is [`Exported`]: copied at once, encoded by who reads it.
+//!   What they keep is [`oka_compute::Copied`]: copied at once, encoded by who reads it.
 //! - [`KeptRows`] are rows of batches, found again by their numbers.
 //! - [`Entries`] is keyed state as others go on with it; [`Placed`] the keys of a table for it; [`Changes`]
 //!   are how it differs from an earlier one, as [`Digests`] tell.
@@ -52,7 +52,6 @@ pub use aggregate::Aggregate;
 pub use changes::{Changes, Digests};
 pub use column::{ColumnError, Selector};
 pub use compact::take_rows;
-pub use copied::Exported;
 pub use decode::{Columns, DecodeError, Decoder};
 pub use encode::{EncodeError, Encoder, streams};
 pub use entries::Entries;

@@ -7,7 +7,7 @@ use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use oka_compute::Aggregation;
 
 use crate::cells::{framed, split};
-use crate::copied::Copied;
+use crate::copied::CopiedRows;
 use crate::keys::Keys;
 use crate::plain::{extension as extension_of, plain, plain_type};
 use crate::values::Values;
@@ -230,9 +230,9 @@ impl Shape {
         &self,
         keys: Vec<Vec<ArrayRef>>,
         values: &[u32],
-    ) -> Result<Copied, AggregateError> {
+    ) -> Result<CopiedRows, AggregateError> {
         let each = |each: &Computed| each.values.copy(values, &each.data_type);
-        Ok(Copied {
+        Ok(CopiedRows {
             keys,
             values: self.results.iter().map(each).collect::<Result<_, _>>()?,
         })

@@ -7,13 +7,12 @@ use arrow_array::{RecordBatch, UInt32Array};
 use arrow_select::concat::concat_batches;
 use arrow_select::take::take_record_batch;
 use oka_compute::windows::{Rows, Windows};
-use oka_compute::{Emit, Unit};
+use oka_compute::{Copied, Emit, Unit};
 use oka_window::Assigner;
 
 use self::rows::WindowRows;
 use crate::aggregate::Aggregate;
-use crate::cells::unframed;
-use crate::copied::Exported;
+use crate::cells::{NIL, unframed};
 use crate::times::{Bounds, microseconds};
 use crate::{AggregateError, Columns, Selector};
 
@@ -182,13 +181,13 @@ impl WindowAggregate {
         self.windows.copy_keys()
     }
 
-    /// What others go on with: each key with what is kept of it, as records' windows keep it.
-    pub fn export(&mut self) -> Result<Exported, AggregateError> {
+    /// What others go on with: the layout of the columns, and each key with what is kept of it, as records' windows keep it.
+    pub fn export(&mut self) -> Result<(Vec<u8>, Copied<AggregateError>), AggregateError> {
         let layout = match self.windows {
             Windows::Sliced(ref sliced) if sliced.is_empty() => Vec::new(),
             _ => self.template.layout()?,
         };
-        Ok(Exported::later(layout, self.windows.export(&NIL)?))
+        Ok((layout, self.windows.export(&NIL)?))
     }
 
     /// Goes on with keys that others have exported, and with their schema, as if the rows had come
@@ -227,6 +226,3 @@ fn shown(
     };
     bounds.of(&windows, &batch).map(Some)
 }
-
-/// An encoded None: columns have no form of times but their type.
-const NIL: [u8; 1] = [0xc0];

@@ -8,9 +8,8 @@ use arrow_array::{
     Array, ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int64Array, ListArray,
     RecordBatch, StringArray, StringViewArray, TimestampSecondArray, cast::AsArray, record_batch,
 };
-use oka_columnar::{Aggregate, Columns, Decoder, Encoder, Latest, Selector};
-use oka_compute::Aggregation;
-use oka_compute::kept::Kept;
+use oka_columnar::{Aggregate, AggregateError, Columns, Decoder, Encoder, Latest, Selector};
+use oka_compute::{Aggregation, Copied};
 
 fn over(aggregation: Aggregation) -> Aggregate {
     let value = Selector::Name("value".to_owned());
@@ -387,10 +386,19 @@ fn a_key_that_is_no_text_is_refused_when_it_is_shown() {
     assert!(runs[0].to_batch().is_err());
 }
 
+/// Keys with what is kept of them.
+fn encoded(copied: Copied<AggregateError>) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let (keys, kept) = copied().unwrap();
+    let pairs = keys.iter().zip(kept.iter());
+    pairs
+        .map(|(key, kept)| (key.to_vec(), kept.to_vec()))
+        .collect()
+}
+
 /// What it keeps: a frame of no rows, keys with their values.
-fn exported(aggregate: &mut Aggregate) -> (Vec<u8>, Kept) {
-    let exported = aggregate.export().unwrap();
-    (exported.layout().to_vec(), exported.encode().unwrap())
+fn exported(aggregate: &mut Aggregate) -> (Vec<u8>, Vec<(Vec<u8>, Vec<u8>)>) {
+    let (layout, copied) = aggregate.export().unwrap();
+    (layout, encoded(copied))
 }
 
 /// An aggregate for each of these keys alone goes on as the one that had them all.
@@ -426,15 +434,15 @@ fn others_go_on_with_what_is_exported() {
                 continue; // no such values
             }
             let (layout, entries) = exported(&mut whole);
-            let later = whole.export().unwrap();
+            let (_, later) = whole.export().unwrap();
             whole.add(&frame).unwrap();
             // It is of its time, whoever encodes it when.
-            assert_eq!(later.encode().unwrap(), entries);
+            assert_eq!(encoded(later), entries);
             let (_, expected) = exported(&mut whole);
             assert_eq!(entries.len(), 2);
             for (at, (key, value)) in entries.iter().cloned().enumerate() {
                 let mut other = over(aggregation);
-                other.import(&layout, (&[&key], &[&value])).unwrap();
+                other.import(&layout, &[(&key, &value)], true).unwrap();
                 assert_eq!(other.touched(), 1);
                 assert_eq!(exported(&mut other).1, entries[at..=at]);
                 other.add(&frame).unwrap();
@@ -443,12 +451,12 @@ fn others_go_on_with_what_is_exported() {
                 compared += 1;
             }
             let mut none = over(aggregation);
-            none.import(&layout, (&[], &[])).unwrap();
+            none.import(&layout, &[], true).unwrap();
             assert!(none.updates(0..0).unwrap().is_none());
             assert_eq!(exported(&mut none), (layout.clone(), Vec::new()));
             let mut twice = over(aggregation);
             let (key, value) = (&entries[0].0[..], &entries[0].1[..]);
-            let error = twice.import(&layout, (&[key, key], &[value, value]));
+            let error = twice.import(&layout, &[(key, value); 2], true);
             assert_eq!(
                 error.unwrap_err().to_string(),
                 "a state that cannot go on here: its key has a state already"
@@ -473,7 +481,7 @@ fn what_is_exported_is_what_records_are() {
     let mut none = Aggregate::by(vec![Selector::Index(0)]);
     assert!(exported(&mut none).0.is_empty());
     let (layout, _) = exported(&mut means);
-    let error = counts().import(&layout, (&[&[0x07]], &[&[0xa1, b'a']]));
+    let error = counts().import(&layout, &[(&[0x07], &[0xa1, b'a'])], true);
     assert_eq!(
         error.unwrap_err().to_string(),
         "a state that cannot go on here: its value is not of the same kind as the values before it"

@@ -6,9 +6,11 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type};
 use arrow_array::{Int64Array, RecordBatch, StringArray};
-use oka_columnar::{Aggregate, Columns, Decoder, Encoder, Selector, WindowAggregate};
+use oka_columnar::{
+    Aggregate, AggregateError, Columns, Decoder, Encoder, Selector, WindowAggregate,
+};
 use oka_compute::{
-    Accumulated, Aggregation, Emit, Path, Problem, Step, TimePath, Unit, Update, encode,
+    Accumulated, Aggregation, Copied, Emit, Path, Problem, Step, TimePath, Unit, Update, encode,
 };
 use oka_window::{Assigner, Window, Windows};
 use proptest::prelude::*;
@@ -78,6 +80,15 @@ fn complete(windows: &mut WindowAggregate, watermark: i64) -> Vec<Row> {
     rows
 }
 
+/// Keys with what is kept of them.
+fn encoded(copied: Copied<AggregateError>) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let (keys, kept) = copied().unwrap();
+    let pairs = keys.iter().zip(kept.iter());
+    pairs
+        .map(|(key, kept)| (key.to_vec(), kept.to_vec()))
+        .collect()
+}
+
 proptest! {
     #[test]
     fn rows_come_into_their_windows(
@@ -94,11 +105,11 @@ proptest! {
             before.add(&columns(rows)).unwrap();
         }
         // Others go on with it.
-        let exported = before.export().unwrap();
+        let (layout, copied) = before.export().unwrap();
         for rows in &batches[cut..] {
             before.add(&columns(rows)).unwrap(); // it is of its time, whoever encodes it when
         }
-        let (layout, entries) = (exported.layout().to_vec(), exported.encode().unwrap());
+        let entries = encoded(copied);
         let mut after = windows(sizes, 0);
         if !layout.is_empty() {
             let entries: Vec<_> = entries.iter().map(|(key, it)| (&key[..], &it[..])).collect();
@@ -232,7 +243,7 @@ proptest! {
         for (at, (rows, watermark)) in batches.iter().enumerate() {
             if at == cut {
                 // Others go on with it.
-                let exported = windows.export().unwrap();
+                let (layout, copied) = windows.export().unwrap();
                 late = windows.late();
                 // It is of its time, whoever encodes it when.
                 for (rows, watermark) in &batches[at..] {
@@ -240,14 +251,14 @@ proptest! {
                     windows.advance(last.max(*watermark));
                     while windows.give(3).unwrap().is_some() {}
                 }
-                let (layout, entries) = (exported.layout().to_vec(), exported.encode().unwrap());
+                let entries = encoded(copied);
                 windows = columnar();
                 if !layout.is_empty() {
                     let pairs = entries.iter().map(|(key, it)| (&key[..], &it[..]));
                     windows.import(&layout, &pairs.collect::<Vec<_>>(), false).unwrap();
                 }
                 windows.go_on_from(last);
-                let mut again = windows.export().unwrap().encode().unwrap();
+                let mut again = encoded(windows.export().unwrap().1);
                 let mut entries = entries;
                 again.sort();
                 entries.sort();

@@ -7,12 +7,14 @@
 use crate::accumulator::Aggregation;
 use crate::copied::Values;
 use crate::fields::{Fields, KeyPath};
-use crate::groups::{Groups, Update, Wanted};
+use crate::groups::Groups;
 use crate::key;
 use crate::path::Path;
 use crate::problem::{AggregateError, Problem};
+use crate::results::Update;
 use crate::short::hash;
 use crate::value::Reader;
+use crate::wanted::Wanted;
 use crate::windows::SliceTable;
 use std::ops::Range;
 
@@ -105,31 +107,27 @@ impl Aggregate {
 
     /// Goes on with keys that others have exported, as if their records had come here; called before
     /// the first record. Unless they are to be `touched`, all have been told before.
-    pub fn import_all<'a>(
-        &mut self,
-        mut pairs: impl ExactSizeIterator<Item = (&'a [u8], &'a [u8])>,
-        touched: bool,
-    ) -> Result<(), Problem> {
-        self.groups = Groups::with_room(&self.wanted, pairs.len());
+    pub fn import(&mut self, entries: &[(&[u8], &[u8])], touched: bool) -> Result<(), Problem> {
+        let Self {
+            wanted,
+            groups,
+            scratch,
+            ..
+        } = self;
+        *groups = Groups::with_room(wanted, entries.len());
         let mut hashes = Vec::with_capacity(AHEAD);
-        while pairs.len() > 0 {
-            let some: Vec<_> = pairs.by_ref().take(AHEAD).collect();
+        for some in entries.chunks(AHEAD) {
             hashes.clear();
-            for (key, _) in &some {
-                hashes.push(hash(key::canonical(key, &mut self.scratch)?));
+            for (key, _) in some {
+                hashes.push(hash(key::canonical(key, scratch)?));
             }
-            self.groups.read_ahead(&hashes);
+            groups.read_ahead(&hashes);
             for (key, values) in some {
-                self.import(key, values, touched)?;
+                let canonical = key::canonical(key, scratch)?;
+                groups.import_key(wanted, (key, canonical), values, touched)?;
             }
         }
         Ok(())
-    }
-
-    fn import(&mut self, key: &[u8], values: &[u8], touched: bool) -> Result<(), Problem> {
-        let canonical = key::canonical(key, &mut self.scratch)?;
-        self.groups
-            .import_key(&self.wanted, (key, canonical), values, touched)
     }
 
     /// Reads one record and takes it in.

@@ -3,9 +3,20 @@
 use crate::accumulator::Accumulated;
 use crate::ahead::prefetch;
 use crate::encode;
+use crate::interner::Interner;
+use crate::problem::Problem;
 use crate::strings::{AHEAD, ByteStrings};
 use std::mem;
 use std::sync::Arc;
+
+/// Keys and values, both encoded, which were copied in no time: who calls it encodes them, in whichever
+/// thread.
+pub type Copied<E = Problem> = Box<dyn FnOnce() -> Result<(ByteStrings, ByteStrings), E> + Send>;
+
+/// Keys, and values of some numbers.
+pub(crate) fn later(keys: CopiedKeys, values: Values) -> Copied {
+    Box::new(move || Ok((keys.iter().collect(), values.gather(0..values.len()))))
+}
 
 /// What keys have come to, by their numbers, while the table goes on.
 ///
@@ -183,18 +194,14 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    /// How many were copied.
-    pub(crate) fn len(&self) -> usize {
-        self.new.copied()
+    /// Copies those that are new: [`Self::copy`] then takes less time.
+    pub(crate) fn copy_new(&mut self, keys: &Interner) {
+        self.new.add(keys.from(self.new.copied()));
     }
 
-    /// Copies these, which are new.
-    pub(crate) fn add<'a>(&mut self, new: impl Iterator<Item = &'a [u8]>) {
-        self.new.add(new);
-    }
-
-    /// All so far.
-    pub(crate) fn take(&mut self) -> CopiedKeys {
+    /// All of them, in the order of their numbers.
+    pub(crate) fn copy(&mut self, keys: &Interner) -> CopiedKeys {
+        self.copy_new(keys);
         for part in self.new.take() {
             self.parts.push(Arc::new(part));
             while let [.., one, other] = &self.parts[..]
@@ -226,11 +233,11 @@ mod tests {
 
     #[test]
     fn keys_that_come_one_by_one_are_in_few_parts() {
-        let mut keys = Keys::default();
+        let (mut keys, mut interner) = (Keys::default(), Interner::default());
         let all: Vec<_> = (0..1000_u32).map(u32::to_le_bytes).collect();
         for (at, key) in all.iter().enumerate() {
-            keys.add([&key[..]].into_iter());
-            let taken = keys.take();
+            interner.number_by_call((key, key));
+            let taken = keys.copy(&interner);
             assert!(taken.iter().eq(&all[..=at]), "{at}");
             assert!(taken.0.len() <= 10, "{} parts", taken.0.len());
         }

@@ -5,12 +5,6 @@ use crate::encode;
 use crate::problem::Problem;
 use crate::value::{Reader, Value};
 
-/// Keys with what is kept of them, encoded.
-pub type Kept = Vec<(Vec<u8>, Vec<u8>)>;
-
-/// What was copied of windows in no time, and is encoded by who calls it, in whichever thread.
-pub type Later<E = Problem> = Box<dyn FnOnce() -> Result<Kept, E> + Send>;
-
 /// What is kept of a key: how far event time has come, or how many records it had, and its windows
 /// or slices.
 pub fn kept(how_far: Option<i64>, windows: &[Vec<u8>]) -> Vec<u8> {

@@ -2,20 +2,18 @@
 
 use crate::encode;
 use crate::fields::first;
+use crate::interner::Interner;
 use crate::kept::integer;
 use crate::key;
 use crate::problem::Problem;
-use crate::table::KeyTable;
 use std::cmp::Reverse;
 
 /// Different values, in the order in which they first came, and how often each did. Values that are
 /// equal in Python are one; it is shown as it first came.
 #[derive(Debug)]
 pub struct Tally {
-    table: KeyTable,
+    different: Interner,
     counts: Vec<u64>,
-    /// Values that are encoded otherwise than their canonical bytes.
-    forms: Vec<Option<Box<[u8]>>>,
 }
 
 impl Tally {
@@ -45,8 +43,8 @@ impl Tally {
     /// Takes in what others have counted.
     pub(crate) fn merge(&mut self, other: &Self) {
         for (number, count) in other.counts.iter().enumerate() {
-            let place = self.table.number_of(&other.table, number);
-            self.add_at(place, *count, || other.forms[number].clone());
+            let place = self.different.number_of(&other.different, number);
+            self.add_at(place, *count);
         }
     }
 
@@ -75,33 +73,26 @@ impl Tally {
     fn count(&mut self, value: &[u8], count: u64) -> Result<(), Problem> {
         let mut scratch = Vec::new();
         let canonical = key::canonical(value, &mut scratch).map_err(Problem::Untold)?;
-        let place = self.table.number_by_call(canonical);
-        let differs = canonical != value;
-        self.add_at(place, count, || differs.then(|| value.into()));
+        let place = self.different.number_by_call((value, canonical));
+        self.add_at(place, count);
         Ok(())
     }
 
-    fn add_at(&mut self, place: usize, count: u64, form: impl FnOnce() -> Option<Box<[u8]>>) {
-        if place == self.counts.len() {
-            self.counts.push(0);
-            self.forms.push(form());
-        }
+    fn add_at(&mut self, place: usize, count: u64) {
+        self.counts.resize(self.different.len(), 0);
         self.counts[place] += count;
     }
 
     fn values(&self) -> impl Iterator<Item = (&[u8], u64)> {
-        let form = |number: usize| self.forms[number].as_deref();
-        let value = move |number| form(number).unwrap_or_else(|| self.table.key(number));
-        (0..self.len()).map(move |number| (value(number), self.counts[number]))
+        self.different.from(0).zip(self.counts.iter().copied())
     }
 }
 
 impl Default for Tally {
     fn default() -> Self {
         Self {
-            table: KeyTable::small(),
+            different: Interner::small(),
             counts: Vec::new(),
-            forms: Vec::new(),
         }
     }
 }

@@ -2,18 +2,19 @@
 //! window.
 
 mod input;
-mod keys;
 mod rows;
 
 use self::input::{Input, Late};
 use self::rows::WindowRows;
 use crate::accumulator::Aggregation;
+use crate::copied::Copied;
 use crate::fields::KeyPath;
-use crate::groups::{Groups, Update, Wanted};
-use crate::kept::Later;
+use crate::groups::Groups;
 use crate::path::Path;
 use crate::problem::{AggregateError, Problem};
+use crate::results::Update;
 use crate::time::TimePath;
+use crate::wanted::Wanted;
 use crate::windows::{Emit, Rows, Windows};
 use oka_window::{Assigner, Window};
 
@@ -169,7 +170,7 @@ impl WindowAggregate {
     }
 
     /// See [`Windows::export`].
-    pub fn export(&mut self) -> Later {
+    pub fn export(&mut self) -> Copied {
         let exported = self.windows.export(&self.input.form);
         exported.unwrap_or_else(|problem| Box::new(|| Err(problem)))
     }

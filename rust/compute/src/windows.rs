@@ -12,8 +12,7 @@ pub use self::sliced::Sliced;
 pub use self::spans::Spans;
 pub use self::tables::{SliceTable, WindowTable};
 
-use crate::kept::Later;
-use crate::strings::ByteStrings;
+use crate::copied::Copied;
 use oka_window::{Assigner, Counted, Sessions, Window};
 use std::ops::Range;
 
@@ -55,10 +54,6 @@ pub struct Row {
     pub key: usize,
     pub window: Window,
 }
-
-/// Keys and values, both encoded, which were copied in no time: who calls it encodes them. The values of a
-/// slice's table are those of its keys.
-pub type Copied<E> = Box<dyn FnOnce() -> Result<(ByteStrings, ByteStrings), E> + Send>;
 
 /// Does the same with whatever kind it is.
 macro_rules! each {
@@ -160,7 +155,7 @@ impl<T: SliceTable, W: WindowTable<Wanted = T::Wanted, Error = T::Error>> Window
     /// Each key, encoded, and what is kept of it: the watermark, and for each slice its start, the form of
     /// its times and the values; of a session, its start and end; of windows of so many records, their
     /// number, and of each window its start and the values.
-    pub fn export(&mut self, form: &[u8]) -> Result<Later<T::Error>, T::Error> {
+    pub fn export(&mut self, form: &[u8]) -> Result<Copied<T::Error>, T::Error> {
         each!(self, kind => kind.export(form))
     }
 

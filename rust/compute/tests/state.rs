@@ -119,11 +119,11 @@ proptest! {
         for number in 0..kept.len() {
             let (key, state) = (kept.get(number), states.get(number));
             given[place(&canonical(key))].push((key, state));
-            let twice = [(key, state); 2].into_iter();
-            prop_assert_eq!(aggregate().import_all(twice, true), Err(Problem::Twice));
+            let twice = [(key, state); 2];
+            prop_assert_eq!(aggregate().import(&twice, true), Err(Problem::Twice));
         }
         for (other, pairs) in others.iter_mut().zip(given) {
-            other.import_all(pairs.into_iter(), true).expect("what was exported");
+            other.import(&pairs, true).expect("what was exported");
         }
         let mut whole = aggregate();
         let mut sums: HashMap<Vec<u8>, i128> = HashMap::new();

@@ -1,8 +1,7 @@
 //! Windows over records: each has what an aggregate of its records alone has.
 
-use oka_compute::kept::Kept;
 use oka_compute::{
-    Accumulated, Aggregate, Aggregation, Emit, Path, Problem, Step, TimePath, Unit,
+    Accumulated, Aggregate, Aggregation, Copied, Emit, Path, Problem, Step, TimePath, Unit,
     WindowAggregate, encode,
 };
 use oka_window::{Assigner, Windows};
@@ -130,7 +129,7 @@ proptest! {
         }
         // Another goes on with it.
         let mut after = sliced(sizes, further);
-        let exported = before.export()().expect("keys");
+        let exported = exported(&mut before);
         after.import(&lent(&exported), false).expect("what was exported");
         add(&mut after, rest);
         complete(&mut after, i64::MAX, &mut found);
@@ -145,6 +144,20 @@ fn lent(pairs: &[(Vec<u8>, Vec<u8>)]) -> Vec<(&[u8], &[u8])> {
         .map(|(key, kept)| (&key[..], &kept[..]))
         .collect()
 }
+
+fn exported(windows: &mut WindowAggregate) -> Kept {
+    encoded_now(windows.export())
+}
+
+fn encoded_now(copied: Copied) -> Kept {
+    let (keys, kept) = copied().expect("keys");
+    let pairs = keys.iter().zip(kept.iter());
+    pairs
+        .map(|(key, kept)| (key.to_vec(), kept.to_vec()))
+        .collect()
+}
+
+type Kept = Vec<(Vec<u8>, Vec<u8>)>;
 
 fn sorted(mut pairs: Kept) -> Kept {
     pairs.sort_unstable();
@@ -174,13 +187,13 @@ proptest! {
                 record.2 += time;
             }
             add(&mut windows, &records);
-            let at_once = sorted(windows.export()().expect("keys"));
+            let at_once = sorted(exported(&mut windows));
             taken.push((at_once, windows.export()));
             time += passes;
             complete(&mut windows, time, &mut Found::new());
         }
         for (at_once, later) in taken {
-            prop_assert_eq!(sorted(later().expect("keys")), at_once);
+            prop_assert_eq!(sorted(encoded_now(later)), at_once);
         }
     }
 }
@@ -223,15 +236,12 @@ fn count_windows_of_another_size_are_refused() {
     let counted = |size, slide| windows(Assigner::counted(size, slide).expect("sizes"), &[]);
     let mut before = counted(3, 2);
     add(&mut before, &[(1, 0, 0); 5]);
-    let exported = before.export()().expect("keys");
+    let exported = exported(&mut before);
     for (size, slide) in [(4, 2), (3, 3), (3, 1), (9, 2)] {
         let imported = counted(size, slide).import(&lent(&exported[..1]), false);
         assert_eq!(imported, Err(Problem::NoWindows), "{size} {slide}");
     }
     let mut after = counted(3, 2);
     let imported = after.import(&lent(&exported[..1]), false);
-    assert_eq!(
-        (imported, after.export()().expect("keys")),
-        (Ok(()), exported)
-    );
+    assert_eq!((imported, self::exported(&mut after)), (Ok(()), exported));
 }

@@ -6,10 +6,10 @@ use crate::memory::buffer::{readable, view};
 use crate::network::batch::not_columns;
 use crate::operators::refused::raise_columns;
 use oka_codec::{DecodeError, Decoder, Key, Pickling, encode};
-use oka_columnar::{AggregateError, Changes, Digests as EntryDigests, Entries, Exported};
-use oka_compute::kept::{self, Kept};
+use oka_columnar::{AggregateError, Changes, Digests as EntryDigests, Entries};
+use oka_compute::kept;
 use oka_compute::trust::Needs;
-use oka_compute::{ByteStrings, place};
+use oka_compute::{ByteStrings, Copied, place};
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::{PyIndexError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -247,23 +247,16 @@ impl KeyedEntries {
         }
     }
 
-    /// Those of windows.
-    pub(crate) fn of_windows(encode: kept::Later) -> Self {
+    /// Those of what an operator over records or columns keeps.
+    pub(crate) fn of_copied<E>(copied: Copied<E>) -> Self
+    where
+        E: Into<AggregateError> + 'static,
+    {
         Self::later(move || {
-            let pairs = encode().map_err(AggregateError::from);
-            sorted(&pairs.map_err(|error| Python::attach(|_| raise_columns(&error)))?)
+            let told = |error: E| Python::attach(|_| raise_columns(&error.into()));
+            let (keys, values) = copied().map_err(told)?;
+            Ok(Entries::new(&hashes(&keys)?, &keys, &values))
         })
-    }
-
-    /// The frame of no rows, and those of keys and values that were columns.
-    pub(crate) fn of_columns(exported: Exported) -> (Vec<u8>, Self) {
-        let layout = exported.layout().to_vec();
-        let make = move || {
-            let pairs = exported.encode();
-            let told = |error: AggregateError| Python::attach(|_| raise_columns(&error));
-            sorted(&pairs.map_err(told)?)
-        };
-        (layout, Self::later(make))
     }
 
     /// Made if they are not yet; waits without the GIL.
@@ -367,11 +360,17 @@ impl Encoded {
     }
 }
 
-/// Entries of encoded keys and values.
-fn sorted(pairs: &Kept) -> PyResult<Entries> {
-    let keys = pairs.iter().map(|(key, _)| key).collect();
-    let values = pairs.iter().map(|(_, value)| value).collect();
-    Ok(Entries::new(&hashes(&keys)?, &keys, &values))
+/// Has `import` go on with each key and what is kept of it, without the GIL.
+pub(crate) fn restored(
+    py: Python<'_>,
+    entries: &Entries,
+    import: impl FnOnce(&[(&[u8], &[u8])]) -> Result<(), AggregateError> + Send,
+) -> PyResult<()> {
+    let imported = py.detach(|| {
+        let kept = entries.iter().map(|(_, key, kept)| (key, kept));
+        import(&kept.collect::<Vec<_>>())
+    });
+    imported.map_err(|error| raise_columns(&error))
 }
 
 /// The hash of each key. Python is asked of those alone that are objects of its classes.

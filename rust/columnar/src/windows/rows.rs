@@ -2,11 +2,12 @@
 
 use arrow_array::{RecordBatch, UInt32Array};
 use arrow_select::take::take_record_batch;
-use oka_compute::Problem;
-use oka_compute::windows::{Copied, Keyed, Row, Spans, WindowTable};
+use oka_compute::windows::{Keyed, Row, Spans, WindowTable};
+use oka_compute::{Copied, Problem};
 
 use crate::AggregateError;
 use crate::aggregate::Aggregate;
+use crate::copied::CopiedRows;
 use crate::shape::{Places, Shape};
 
 /// Keys, and the values of windows by number.
@@ -117,7 +118,7 @@ impl WindowTable for WindowRows {
 
     fn copy(&mut self, windows: &[u32]) -> Result<Copied<AggregateError>, AggregateError> {
         let Some(shape) = &mut self.shape else {
-            return Ok(crate::copied::Copied::default().later());
+            return Ok(CopiedRows::default().later());
         };
         let keys = shape.keys.copy_all()?;
         Ok(shape.copy(keys, windows)?.later())

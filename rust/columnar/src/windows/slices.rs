@@ -2,8 +2,8 @@
 
 use arrow_array::{RecordBatch, UInt32Array};
 use arrow_select::take::take_record_batch;
-use oka_compute::Problem;
-use oka_compute::windows::{Copied, SliceTable, Sliced};
+use oka_compute::windows::{SliceTable, Sliced};
+use oka_compute::{Copied, Problem};
 use oka_window::{Table, Window};
 
 use crate::AggregateError;
@@ -53,7 +53,7 @@ impl SliceTable for Aggregate {
     }
 
     fn copy(&mut self) -> Result<Copied<AggregateError>, AggregateError> {
-        Ok(self.copy()?.later())
+        self.copy()
     }
 
     fn import(

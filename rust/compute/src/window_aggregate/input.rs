@@ -3,12 +3,14 @@
 use super::rows::WindowRows;
 use crate::accumulator::Aggregation;
 use crate::fields::{Fields, KeyPath, TOGETHER, first};
-use crate::groups::{Encoded, Groups, Wanted};
+use crate::groups::Groups;
+use crate::interner::Encoded;
 use crate::key;
 use crate::path::Path;
 use crate::problem::{AggregateError, Problem};
 use crate::time::{Read, TimePath};
 use crate::value::Reader;
+use crate::wanted::Wanted;
 use crate::windows::{Keyed, Sliced, Spans};
 use std::mem;
 
@@ -76,15 +78,15 @@ impl<S: Spans> TakeIn for Keyed<S, WindowRows> {
 
     #[inline]
     fn add(&mut self, (key, time): (Encoded, i64), record: &Record) -> Result<bool, Problem> {
-        let key = self.table.keys.number(key);
+        let key = self.table.number(key);
         Keyed::add(self, key, time, record)
     }
 
     fn check(&mut self, (key, time): (Encoded, i64), record: &Record) -> Result<(), Problem> {
         let alone = record.wanted.alone(record.value, record.whole())?;
-        let key = self.table.keys.number(key);
+        let key = self.table.number(key);
         let met = self.spans.met(key, time);
-        self.table.check(record.wanted, met, &alone)
+        self.table.results.check(record.wanted, met, &alone)
     }
 
     fn is_large(&self) -> bool {
@@ -92,8 +94,8 @@ impl<S: Spans> TakeIn for Keyed<S, WindowRows> {
     }
 
     fn read_ahead(&mut self, hashes: &[u64]) {
-        let last = self.spans.last_of(self.table.keys.read_ahead(hashes));
-        self.table.read_ahead(last.into_iter());
+        let last = self.spans.last_of(self.table.read_ahead(hashes));
+        self.table.results.read(last.into_iter());
     }
 }
 

@@ -3,8 +3,9 @@
 use super::copied::Spare;
 use super::spans::Spans;
 use super::{Row, Rows, WindowTable};
-use crate::kept::Later;
+use crate::copied::Copied;
 use crate::problem::Problem;
+use crate::strings::ByteStrings;
 use std::iter;
 
 /// The windows of keys. Where a record makes one of two, the values of the earlier come first.
@@ -78,7 +79,7 @@ impl<S: Spans, W: WindowTable> Keyed<S, W> {
         self.table.copy_keys()
     }
 
-    pub fn export(&mut self, form: &[u8]) -> Result<Later<W::Error>, W::Error> {
+    pub fn export(&mut self, form: &[u8]) -> Result<Copied<W::Error>, W::Error> {
         let spans = &self.spans;
         let window = |number| Row {
             number,
@@ -90,12 +91,14 @@ impl<S: Spans, W: WindowTable> Keyed<S, W> {
         let (watermark, form) = (self.watermark(), form.to_vec());
         Ok(Box::new(move || {
             let (keys, values) = table()?;
-            let mut found = Vec::new();
+            let (mut found, mut kept) = (ByteStrings::default(), ByteStrings::default());
             copied.by_key(&keys, &values, |key, count, windows| {
-                found
-                    .extend(S::kept((watermark, count), windows, &form).map(|it| (key.into(), it)));
+                if let Some(it) = S::kept((watermark, count), windows, &form) {
+                    found.push(key);
+                    kept.push(&it);
+                }
             });
-            Ok(found)
+            Ok((found, kept))
         }))
     }
 

@@ -4,11 +4,13 @@
 //! in windows that overlap, the first value and the first of equal ones are those of the earliest
 //! slice, and sums of floats add up slice by slice.
 
-use super::{Copied, Emit, Rows, SliceTable};
-use crate::kept::{Kept, Later, integer, kept, kept_window, read_kept};
+use super::{Emit, Rows, SliceTable};
+use crate::copied::Copied;
+use crate::interner::Interner;
+use crate::kept::{integer, kept, kept_window, read_kept};
 use crate::key;
 use crate::problem::Problem;
-use crate::table::KeyTable;
+use crate::strings::ByteStrings;
 use oka_window::{Missed, Slices, Window};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -177,7 +179,7 @@ impl<T: SliceTable> Sliced<T> {
         (self.slices.iter_mut()).try_for_each(|slice| slice.table.copy_keys())
     }
 
-    pub fn export(&mut self, form: &[u8]) -> Result<Later<T::Error>, T::Error> {
+    pub fn export(&mut self, form: &[u8]) -> Result<Copied<T::Error>, T::Error> {
         let slices = self.slices.iter_mut();
         let slices = slices.map(|slice| Ok((slice.start, slice.table.copy()?)));
         let slices = slices.collect::<Result<Vec<_>, T::Error>>()?;
@@ -262,21 +264,19 @@ fn entries<E: From<Problem>>(
     watermark: Option<i64>,
     form: &[u8],
     slices: Vec<(i64, Copied<E>)>,
-) -> Result<Kept, E> {
-    let (mut table, mut keys, mut scratch) = (KeyTable::with_room(0), Vec::new(), Vec::new());
+) -> Result<(ByteStrings, ByteStrings), E> {
+    let (mut keys, mut windows, mut scratch) = (Interner::small(), Vec::new(), Vec::new());
     for (start, copied) in slices {
         let (of_slice, values) = copied()?;
         for (key, values) in of_slice.iter().zip(values.iter()) {
             let canonical = key::canonical(key, &mut scratch).unwrap_or(key);
-            let number = table.number_by_call(canonical);
-            if number == keys.len() {
-                keys.push((key.to_vec(), Vec::new()));
-            }
-            keys[number].1.push(kept_window(&[start], &[form, values]));
+            let number = keys.number_by_call((key, canonical));
+            windows.resize_with(keys.len(), Vec::new);
+            windows[number].push(kept_window(&[start], &[form, values]));
         }
     }
-    let entry = |(key, slices): (Vec<u8>, Vec<Vec<u8>>)| (key, kept(watermark, &slices));
-    Ok(keys.into_iter().map(entry).collect())
+    let kept = windows.iter().map(|slices| kept(watermark, slices));
+    Ok((keys.from(0).collect(), kept.collect()))
 }
 
 /// Whether a record has a place: `None` if it is late.

@@ -2,14 +2,14 @@
 
 use crate::error::alone;
 use crate::network::batch::{Batch, Content};
-use crate::operators::calls::{AggregateCall, CallTuple, PathStep, key_path, over_columns, path};
-use crate::operators::refused::{mixed, raise, raise_columns};
+use crate::operators::calls::{CallTuple, Computation, PathStep, detached};
+use crate::operators::refused::{mixed, raise_columns};
 use crate::operators::results::{Shown, exported, value};
-use crate::state::KeyedEntries;
 use crate::state::snapshots::Snapshots;
+use crate::state::{KeyedEntries, restored};
 use oka_codec::Decoder;
 use oka_columnar::{AggregateError, Columns};
-use oka_compute::{Aggregation, Path, Problem, Reader, Update};
+use oka_compute::Update;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 use std::sync::Mutex;
@@ -40,12 +40,9 @@ struct KeyedAggregate {
     keys: Vec<Option<Py<PyAny>>>,
     /// The aggregate over columns, once there are some.
     columns: Option<oka_columnar::Aggregate>,
-    key: Vec<Vec<PathStep>>,
-    wanted: Vec<AggregateCall>,
-    names: Option<Vec<Py<PyString>>>,
+    computation: Computation,
     snapshots: Snapshots,
     copies_keys: bool,
-    rescue: Option<Py<PyAny>>,
 }
 
 #[pymethods]
@@ -66,27 +63,19 @@ impl Aggregate {
         copies_keys: bool,
         rescue: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
-        let wanted = crate::operators::calls::aggregate_calls(wanted, names.as_deref())?;
-        let mut paths = wanted
-            .iter()
-            .map(|each| (each.aggregation, path(&each.path)));
-        let (first, value) = paths
-            .next()
-            .unwrap_or((Aggregation::Count, Path::default()));
-        let mut aggregate = oka_compute::Aggregate::new(first, key_path(&key)?, value);
-        for (kind, path) in paths {
+        let computation = Computation::new(key, wanted, names, rescue)?;
+        let ((first, value), further) = computation.paths();
+        let mut aggregate = oka_compute::Aggregate::new(first, computation.key()?, value);
+        for (kind, path) in further {
             aggregate = aggregate.and(kind, path);
         }
         let state = KeyedAggregate {
-            aggregate: aggregate.careful(rescue.is_some()),
+            aggregate: aggregate.careful(computation.is_careful()),
             keys: Vec::new(),
             columns: None,
-            key,
-            wanted,
-            names,
+            computation,
             snapshots: Snapshots::default(),
             copies_keys,
-            rescue,
         };
         Ok(Self {
             state: Mutex::new(state),
@@ -136,21 +125,11 @@ impl Aggregate {
         let KeyedAggregate {
             aggregate,
             keys,
-            names,
-            wanted,
+            computation,
             ..
         } = &mut *state;
-        let some = range(aggregate.touched());
-        let pairs = pairs(
-            py,
-            aggregate.updates(some),
-            keys,
-            Shown {
-                wanted,
-                names: names.as_deref(),
-            },
-        )?;
-        Ok(pairs.into_any())
+        let updates = aggregate.updates(range(aggregate.touched()));
+        Ok(pairs(py, updates, keys, computation.shown())?.into_any())
     }
 
     /// What it keeps, for `restore`: of columns an empty frame of them (else no bytes), and an entry
@@ -161,7 +140,7 @@ impl Aggregate {
         let mut state = self.state()?;
         if let Some(columns) = &mut state.columns {
             let exported = columns.export().map_err(|error| raise_columns(&error))?;
-            return Ok(KeyedEntries::of_columns(exported));
+            return Ok((exported.0, KeyedEntries::of_copied(exported.1)));
         }
         let KeyedAggregate {
             aggregate,
@@ -189,20 +168,11 @@ impl Aggregate {
         let entries = entries.entries(py)?;
         let mut state = self.state()?;
         if !layout.is_empty() {
-            let pairs = entries.iter().map(|(_, key, values)| (key, values));
-            let (keys, values): (Vec<_>, Vec<_>) = pairs.unzip();
             let columns = state.columns()?;
-            let imported = columns.import(layout, (&keys, &values));
-            imported.map_err(|error| raise_columns(&error))?;
-            if !touched {
-                columns.settle();
-            }
-            return Ok(());
+            return restored(py, entries, |kept| columns.import(layout, kept, touched));
         }
         let aggregate = &mut state.aggregate;
-        let pairs = entries.iter().map(|(_, key, values)| (key, values));
-        let imported = py.detach(|| aggregate.import_all(pairs, touched));
-        imported.map_err(|problem: Problem| raise_columns(&problem.into()))?;
+        restored(py, entries, |kept| Ok(aggregate.import(kept, touched)?))?;
         state.snapshots = Snapshots::behind(entries.clone());
         Ok(())
     }
@@ -233,17 +203,9 @@ impl KeyedAggregate {
         if self.columns.is_some() && received.records > 0 {
             return Err(mixed());
         }
-        let mut first = 0;
-        for (mut records, mut body) in received.bodies() {
-            let aggregate = &mut self.aggregate;
-            while let Err(error) = detached(py, body.len(), || aggregate.update(body, records)) {
-                let failed = raise(py, (first, body), &error, &self.wanted);
-                body = behind(py, self.rescue.as_ref(), (body, &error), failed)?;
-                first += error.record + 1;
-                records -= error.record + 1;
-            }
-            first += records;
-        }
+        let aggregate = &mut self.aggregate;
+        let update = |body: &[u8], records| aggregate.update(body, records);
+        self.computation.take_in(py, received, update)?;
         if self.copies_keys {
             self.snapshots.copy(&self.aggregate);
         }
@@ -252,15 +214,7 @@ impl KeyedAggregate {
 
     fn take_pairs<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let updates = self.aggregate.take_updates();
-        let pairs = pairs(
-            py,
-            updates,
-            &mut self.keys,
-            Shown {
-                wanted: &self.wanted,
-                names: self.names.as_deref(),
-            },
-        )?;
+        let pairs = pairs(py, updates, &mut self.keys, self.computation.shown())?;
         Ok(pairs.into_any())
     }
 
@@ -298,8 +252,7 @@ impl KeyedAggregate {
             return Err(mixed());
         }
         if self.columns.is_none() {
-            let aggregate = over_columns(&self.key, &self.wanted, self.names.as_deref())?;
-            self.columns = Some(aggregate);
+            self.columns = Some(self.computation.over_columns()?);
         }
         self.columns.as_mut().ok_or_else(mixed)
     }
@@ -327,40 +280,3 @@ fn pairs<'py, 'a>(
     }
     PyList::new(py, pairs)
 }
-
-/// Has a record that failed rescued; returns what follows it in the body. Raises the error where
-/// nobody rescues, or where it is not the record's.
-#[cold]
-pub(crate) fn behind<'b>(
-    py: Python<'_>,
-    rescue: Option<&Py<PyAny>>,
-    (body, error): (&'b [u8], &oka_compute::AggregateError),
-    failed: PyErr,
-) -> PyResult<&'b [u8]> {
-    let mut reader = Reader::new(&body[error.offset..]);
-    match rescue {
-        Some(rescue) if reader.skip().is_ok() => {
-            let record = Decoder::new(py).first(reader.since(0))?;
-            rescue.bind(py).call1((record, failed.into_value(py)))?;
-            Ok(reader.rest())
-        }
-        _ => Err(failed),
-    }
-}
-
-/// Does the work, without the GIL if there are bytes enough.
-pub(crate) fn detached<T: Send>(
-    py: Python<'_>,
-    bytes: usize,
-    work: impl FnOnce() -> T + Send,
-) -> T {
-    if bytes >= DETACH_BYTES {
-        py.detach(work)
-    } else {
-        work()
-    }
-}
-
-/// Bodies from this size on are worth giving the GIL up for: doing so takes 40 ns and lets other
-/// threads delay the return.
-const DETACH_BYTES: usize = 32 * 1024;

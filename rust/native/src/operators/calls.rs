@@ -1,8 +1,11 @@
 //! The calls of aggregate functions, and the paths to keys and values in records.
 
-use crate::operators::refused::no_column;
+use crate::operators::refused::{no_column, raise};
+use crate::operators::results::Shown;
+use oka_codec::Decoder;
 use oka_columnar::Selector;
-use oka_compute::{Aggregation, KeyPath, Path, Step};
+use oka_compute::{AggregateError, Aggregation, KeyPath, Path, Reader, Step};
+use oka_transport::ReceivedFrames;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -30,8 +33,115 @@ pub(crate) enum CallTuple {
     With(String, Vec<PathStep>, Vec<f64>),
 }
 
+/// What is computed of records or columns by their keys, as Python says it.
+pub(crate) struct Computation {
+    key: Vec<Vec<PathStep>>,
+    wanted: Vec<AggregateCall>,
+    /// One for each call, where there are several.
+    names: Option<Vec<Py<PyString>>>,
+    /// What takes records that fail.
+    rescue: Option<Py<PyAny>>,
+}
+
+impl Computation {
+    pub(crate) fn new(
+        key: Vec<Vec<PathStep>>,
+        wanted: Vec<CallTuple>,
+        names: Option<Vec<Py<PyString>>>,
+        rescue: Option<Py<PyAny>>,
+    ) -> PyResult<Self> {
+        Ok(Self {
+            key,
+            wanted: aggregate_calls(wanted, names.as_deref())?,
+            names,
+            rescue,
+        })
+    }
+
+    /// The way to the key.
+    pub(crate) fn key(&self) -> PyResult<KeyPath> {
+        match &self.key[..] {
+            [] => Err(PyValueError::new_err(
+                "no path to the key, expected at least one",
+            )),
+            [only] => Ok(KeyPath::One(path(only))),
+            several => Ok(KeyPath::Tuple(
+                several.iter().map(|each| path(each)).collect(),
+            )),
+        }
+    }
+
+    /// The first of what is computed, with the way to its value, and those beside it.
+    pub(crate) fn paths(&self) -> (Computed, impl Iterator<Item = Computed>) {
+        let mut paths = (self.wanted.iter()).map(|each| (each.aggregation, path(&each.path)));
+        let first = paths.next();
+        (
+            first.unwrap_or((Aggregation::Count, Path::default())),
+            paths,
+        )
+    }
+
+    /// Whether a record that fails leaves everything as it was.
+    pub(crate) fn is_careful(&self) -> bool {
+        self.rescue.is_some()
+    }
+
+    pub(crate) fn shown(&self) -> Shown<'_> {
+        Shown {
+            wanted: &self.wanted,
+            names: self.names.as_deref(),
+        }
+    }
+
+    /// Has encoded records taken in by `update`, which stops at one that fails: that is rescued, and the next
+    /// ones follow.
+    pub(crate) fn take_in(
+        &self,
+        py: Python<'_>,
+        received: &ReceivedFrames,
+        mut update: impl FnMut(&[u8], usize) -> Result<(), AggregateError> + Send,
+    ) -> PyResult<()> {
+        let mut first = 0;
+        for (mut records, mut body) in received.bodies() {
+            while let Err(error) = detached(py, body.len(), || update(body, records)) {
+                let failed = raise(py, (first, body), &error, &self.wanted);
+                body = behind(py, self.rescue.as_ref(), (body, &error), failed)?;
+                first += error.record + 1;
+                records -= error.record + 1;
+            }
+            first += records;
+        }
+        Ok(())
+    }
+
+    /// The same over columns.
+    pub(crate) fn over_columns(&self) -> PyResult<oka_columnar::Aggregate> {
+        let by = self.key.iter();
+        let by =
+            by.map(|path| selector(path).and_then(|key| key.ok_or_else(|| no_column("key_by()"))));
+        let mut aggregate = oka_columnar::Aggregate::by(by.collect::<PyResult<_>>()?);
+        for (at, each) in self.wanted.iter().enumerate() {
+            let aggregation = each.aggregation;
+            let value = match (aggregation, selector(&each.path)?) {
+                (Aggregation::Count, _) => None,
+                (_, None) => return Err(no_column("the aggregation")),
+                (_, value) => value,
+            };
+            let name = match &self.names {
+                Some(names) => names[at].to_string(),
+                None => aggregation.name().to_owned(),
+            };
+            aggregate = aggregate.compute_by(name, (aggregation, &each.parameters), value);
+        }
+        Ok(aggregate)
+    }
+}
+
+/// An aggregation, and the way from the record to the value.
+type Computed = (Aggregation, Path);
+
 /// The calls that Python gives: one, or one for each name.
-pub(crate) fn aggregate_calls(
+fn aggregate_calls(
     tuples: Vec<CallTuple>,
     names: Option<&[Py<PyString>]>,
 ) -> PyResult<Vec<AggregateCall>> {
@@ -60,19 +170,6 @@ pub(crate) fn aggregate_calls(
     calls.collect()
 }
 
-/// The way to the key.
-pub(crate) fn key_path(key: &[Vec<PathStep>]) -> PyResult<KeyPath> {
-    match key {
-        [] => Err(PyValueError::new_err(
-            "no path to the key, expected at least one",
-        )),
-        [only] => Ok(KeyPath::One(path(only))),
-        several => Ok(KeyPath::Tuple(
-            several.iter().map(|each| path(each)).collect(),
-        )),
-    }
-}
-
 pub(crate) fn path(steps: &[PathStep]) -> Path {
     let step = |step: &PathStep| match step {
         PathStep::Item(item) => Step::Item(*item),
@@ -91,28 +188,39 @@ pub(crate) fn selector(path: &[PathStep]) -> PyResult<Option<Selector>> {
     }
 }
 
-/// The aggregate over columns.
-pub(crate) fn over_columns(
-    key: &[Vec<PathStep>],
-    calls: &[AggregateCall],
-    names: Option<&[Py<PyString>]>,
-) -> PyResult<oka_columnar::Aggregate> {
-    let by = key
-        .iter()
-        .map(|path| selector(path).and_then(|key| key.ok_or_else(|| no_column("key_by()"))));
-    let mut aggregate = oka_columnar::Aggregate::by(by.collect::<PyResult<_>>()?);
-    for (at, each) in calls.iter().enumerate() {
-        let aggregation = each.aggregation;
-        let value = match (aggregation, selector(&each.path)?) {
-            (Aggregation::Count, _) => None,
-            (_, None) => return Err(no_column("the aggregation")),
-            (_, value) => value,
-        };
-        let name = match names {
-            Some(names) => names[at].to_string(),
-            None => aggregation.name().to_owned(),
-        };
-        aggregate = aggregate.compute_by(name, (aggregation, &each.parameters), value);
+/// Has a record that failed rescued; returns what follows it in the body. Raises the error where
+/// nobody rescues, or where it is not the record's.
+#[cold]
+fn behind<'b>(
+    py: Python<'_>,
+    rescue: Option<&Py<PyAny>>,
+    (body, error): (&'b [u8], &AggregateError),
+    failed: PyErr,
+) -> PyResult<&'b [u8]> {
+    let mut reader = Reader::new(&body[error.offset..]);
+    match rescue {
+        Some(rescue) if reader.skip().is_ok() => {
+            let record = Decoder::new(py).first(reader.since(0))?;
+            rescue.bind(py).call1((record, failed.into_value(py)))?;
+            Ok(reader.rest())
+        }
+        _ => Err(failed),
     }
-    Ok(aggregate)
 }
+
+/// Does the work, without the GIL if there are bytes enough.
+pub(crate) fn detached<T: Send>(
+    py: Python<'_>,
+    bytes: usize,
+    work: impl FnOnce() -> T + Send,
+) -> T {
+    if bytes >= DETACH_BYTES {
+        py.detach(work)
+    } else {
+        work()
+    }
+}
+
+/// Bodies from this size on are worth giving the GIL up for: doing so takes 40 ns and lets other
+/// threads delay the return.
+const DETACH_BYTES: usize = 32 * 1024;

@@ -3,15 +3,12 @@
 use crate::columns;
 use crate::error::alone;
 use crate::network::batch::{Batch, Content};
-use crate::operators::aggregate::{behind, detached};
-use crate::operators::calls::{
-    AggregateCall, CallTuple, PathStep, key_path, over_columns, path, selector,
-};
-use crate::operators::refused::{mixed, no_column, raise, raise_columns};
-use crate::operators::results::{Like, Rows, Shown, exported};
-use crate::state::KeyedEntries;
+use crate::operators::calls::{CallTuple, Computation, PathStep, detached, path, selector};
+use crate::operators::refused::{mixed, no_column, raise_columns};
+use crate::operators::results::{Like, Rows, exported};
+use crate::state::{KeyedEntries, restored};
 use oka_codec::{Decoder, encode};
-use oka_compute::{Aggregation, Emit, Problem, TimePath, Unit};
+use oka_compute::{Emit, Problem, TimePath, Unit};
 use oka_window::{Assigner, Windows, WindowsError};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -46,9 +43,7 @@ struct KeyedWindows {
     like: Option<Like>,
     /// The aggregate over columns, once there are some.
     columns: Option<oka_columnar::WindowAggregate>,
-    key: Vec<Vec<PathStep>>,
-    wanted: Vec<AggregateCall>,
-    names: Option<Vec<Py<PyString>>>,
+    computation: Computation,
     /// The column of times.
     time: Vec<PathStep>,
     before: i64,
@@ -57,7 +52,6 @@ struct KeyedWindows {
     emit: Emit,
     keeps_late: bool,
     copies_keys: bool,
-    rescue: Option<Py<PyAny>>,
 }
 
 #[pymethods]
@@ -94,33 +88,28 @@ impl WindowAggregate {
         copies_keys: bool,
         rescue: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
-        let wanted = crate::operators::calls::aggregate_calls(wanted, names.as_deref())?;
+        let computation = Computation::new(key, wanted, names, rescue)?;
         let assigner = assigner(windows)?;
         let unit = time.1.as_deref().map(unit).transpose()?;
         let emit = if updates { Emit::Updates } else { Emit::Final };
-        let mut paths = wanted
-            .iter()
-            .map(|each| (each.aggregation, path(&each.path)));
-        let first = paths.next().unwrap_or((Aggregation::Count, path(&[])));
+        let (first, further) = computation.paths();
         let mut aggregate = oka_compute::WindowAggregate::new(
             first,
-            key_path(&key)?,
+            computation.key()?,
             TimePath::new(path(&time.0), unit).before(time.3),
             (assigner, lateness),
             emit,
             keeps_late,
         );
-        for (kind, path) in paths {
+        for (kind, path) in further {
             aggregate = aggregate.and(kind, path);
         }
         let state = KeyedWindows {
-            aggregate: aggregate.careful(rescue.is_some()),
+            aggregate: aggregate.careful(computation.is_careful()),
             times,
             like: None,
             columns: None,
-            key,
-            wanted,
-            names,
+            computation,
             time: time.2.map_or(time.0, |name| vec![PathStep::Field(name)]),
             before: time.3,
             unit,
@@ -128,7 +117,6 @@ impl WindowAggregate {
             emit,
             keeps_late,
             copies_keys,
-            rescue,
         };
         Ok(Self {
             state: Mutex::new(state),
@@ -224,10 +212,10 @@ impl WindowAggregate {
         let mut state = self.state()?;
         if let Some(columns) = &mut state.columns {
             let exported = columns.export().map_err(|error| raise_columns(&error))?;
-            return Ok(KeyedEntries::of_columns(exported));
+            return Ok((exported.0, KeyedEntries::of_copied(exported.1)));
         }
         let exported = state.aggregate.export();
-        Ok((Vec::new(), KeyedEntries::of_windows(exported)))
+        Ok((Vec::new(), KeyedEntries::of_copied(exported)))
     }
 
     /// Goes on with what others kept, before the first batch. `touched` tells that `changes` shall
@@ -246,14 +234,12 @@ impl WindowAggregate {
     ) -> PyResult<()> {
         let entries = entries.entries(py)?;
         let mut state = self.state()?;
-        let entries = entries.iter().map(|(_, key, kept)| (key, kept));
-        let entries: Vec<_> = entries.collect();
         if !layout.is_empty() {
-            let imported = state.columns()?.import(layout, &entries, touched);
-            return imported.map_err(|error| raise_columns(&error));
+            let columns = state.columns()?;
+            return restored(py, entries, |kept| columns.import(layout, kept, touched));
         }
-        let imported = state.aggregate.import(&entries, touched);
-        imported.map_err(|problem| raise_columns(&problem.into()))?;
+        let aggregate = &mut state.aggregate;
+        restored(py, entries, |kept| Ok(aggregate.import(kept, touched)?))?;
         if let Some(form) = state.aggregate.form() {
             let form = Decoder::new(py).first(form)?;
             state.like = Some(state.like(&form)?);
@@ -298,29 +284,17 @@ impl KeyedWindows {
         if self.columns.is_some() && received.records > 0 {
             return Err(mixed());
         }
-        let mut first = 0;
-        for (mut records, mut body) in received.bodies() {
-            let (aggregate, times) = (&mut self.aggregate, &self.times);
-            let mut foreign = |encoded: &[u8]| {
-                Python::attach(|py| {
-                    let found = Decoder::new(py).first(encoded)?;
-                    let time = times.bind(py).call_method1("microseconds", (found,))?;
-                    time.extract::<i64>()
-                })
-                .map_err(|error: PyErr| {
-                    Problem::Told(Python::attach(|py| error.value(py).to_string()))
-                })
-            };
-            while let Err(error) = detached(py, body.len(), || {
-                aggregate.update(body, records, &mut foreign)
-            }) {
-                let failed = raise(py, (first, body), &error, &self.wanted);
-                body = behind(py, self.rescue.as_ref(), (body, &error), failed)?;
-                first += error.record + 1;
-                records -= error.record + 1;
-            }
-            first += records;
-        }
+        let (aggregate, times) = (&mut self.aggregate, &self.times);
+        let mut foreign = |encoded: &[u8]| {
+            Python::attach(|py| {
+                let found = Decoder::new(py).first(encoded)?;
+                let time = times.bind(py).call_method1("microseconds", (found,))?;
+                time.extract::<i64>()
+            })
+            .map_err(|error: PyErr| Problem::Told(Python::attach(|py| error.value(py).to_string())))
+        };
+        let update = |body: &[u8], records| aggregate.update(body, records, &mut foreign);
+        self.computation.take_in(py, received, update)?;
         if self.copies_keys {
             let copied = self.aggregate.copy_keys();
             copied.map_err(|problem| raise_columns(&problem.into()))?;
@@ -334,7 +308,7 @@ impl KeyedWindows {
             return Err(mixed());
         }
         if self.columns.is_none() {
-            let aggregate = over_columns(&self.key, &self.wanted, self.names.as_deref())?;
+            let aggregate = self.computation.over_columns()?;
             let time = match (self.windows.0, selector(&self.time)?, self.unit) {
                 (Assigner::Counted { .. }, ..) => None,
                 (_, Some(time), Some(unit)) => Some((time, unit)),
@@ -361,11 +335,7 @@ impl KeyedWindows {
         &'a mut self,
         py: Python<'py>,
     ) -> (&'a mut oka_compute::WindowAggregate, Rows<'a, 'py>) {
-        let shown = Shown {
-            wanted: &self.wanted,
-            names: self.names.as_deref(),
-        };
-        let rows = Rows::new(py, shown, self.like.as_ref());
+        let rows = Rows::new(py, self.computation.shown(), self.like.as_ref());
         (&mut self.aggregate, rows)
     }
 
