@@ -17,7 +17,7 @@ use pyo3::types::{PyBytes, PyDict, PyFrozenSet, PyInt, PyList, PySet, PyTuple};
 use std::slice;
 
 /// Why a value was not encoded.
-pub enum Refused {
+pub enum Refusal {
     TooDeep,
     TooLarge,
     /// A dict or list changed its size meanwhile.
@@ -31,7 +31,7 @@ pub enum Refused {
 }
 
 /// An encoding, or why not; boxed so that success is one word.
-pub type Encoded = Result<(), Box<Refused>>;
+pub type Encoded = Result<(), Box<Refusal>>;
 
 /// Appends `value` to `out`.
 ///
@@ -66,33 +66,33 @@ pub unsafe fn append(
 }
 
 /// The exception for a record that was refused.
-pub fn refusal(index: usize, record: &Bound<'_, PyAny>, refused: Refused) -> PyErr {
+pub fn refusal(index: usize, record: &Bound<'_, PyAny>, refused: Refusal) -> PyErr {
     let py = record.py();
     let (reason, cause) = match refused {
-        Refused::TooDeep => (
+        Refusal::TooDeep => (
             format!("it nests deeper than {MAX_DEPTH} levels\n\nhint: does it contain itself?"),
             None,
         ),
-        Refused::TooLarge => (
+        Refusal::TooLarge => (
             "it holds 4 GiB or more in one value\n\nhint: split it".to_owned(),
             None,
         ),
-        Refused::Changed => (
+        Refusal::Changed => (
             "it changed while it was encoded\n\nhint: emit a copy of what other threads change"
                 .to_owned(),
             None,
         ),
-        Refused::Oversized { bytes, limit } => (
+        Refusal::Oversized { bytes, limit } => (
             format!(
                 "it takes {bytes} bytes, expected at most {limit}\n\nhint: raise \
                  max_record_bytes, or split it"
             ),
             None,
         ),
-        Refused::Raised(error) if error.is_instance_of::<PyTypeError>(py) => {
+        Refusal::Raised(error) if error.is_instance_of::<PyTypeError>(py) => {
             (error.value(py).to_string(), Some(error))
         }
-        Refused::Raised(error) => return error,
+        Refusal::Raised(error) => return error,
     };
     let record = shortened(record);
     let error = EncodeError::new_err(format!("record {index} of the batch, {record}: {reason}"));
@@ -106,21 +106,21 @@ pub(crate) const MAX_DEPTH: usize = 200;
 #[inline]
 fn check_length(length: usize) -> Encoded {
     if length > u32::MAX as usize {
-        return Err(Box::new(Refused::TooLarge));
+        return Err(Box::new(Refusal::TooLarge));
     }
     Ok(())
 }
 
 fn check_depth(depth: usize) -> Encoded {
     if depth >= MAX_DEPTH {
-        return Err(Box::new(Refused::TooDeep));
+        return Err(Box::new(Refusal::TooDeep));
     }
     Ok(())
 }
 
-impl From<PyErr> for Box<Refused> {
+impl From<PyErr> for Box<Refusal> {
     fn from(error: PyErr) -> Self {
-        Box::new(Refused::Raised(error))
+        Box::new(Refusal::Raised(error))
     }
 }
 
@@ -366,7 +366,7 @@ fn append_elements<'py>(
         appended += 1;
     }
     if appended != count {
-        return Err(Box::new(Refused::Changed));
+        return Err(Box::new(Refusal::Changed));
     }
     close(out, start)
 }
@@ -395,7 +395,7 @@ fn append_dict(out: &mut Vec<u8>, dict: &Bound<'_, PyDict>, depth: usize) -> Enc
         }
     }
     if appended != count {
-        return Err(Box::new(Refused::Changed));
+        return Err(Box::new(Refusal::Changed));
     }
     Ok(())
 }
@@ -404,5 +404,5 @@ fn close(out: &mut [u8], start: usize) -> Encoded {
     if encode::close_extension(out, start) {
         return Ok(());
     }
-    Err(Box::new(Refused::TooLarge))
+    Err(Box::new(Refusal::TooLarge))
 }

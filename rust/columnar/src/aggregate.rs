@@ -1,4 +1,16 @@
 //! Aggregates per key over columns.
+//!
+//! - [`shape`]: what the first frame settles for all others; [`copied`]: copies of what is kept.
+//! - [`values`]: what keys have come to by their numbers: numbers in place, or [`numbers`] of which quantiles are
+//!   asked for, [`distinct`] values as [`pairs`] with their keys, or those [`picked`] first or last.
+
+pub(crate) mod copied;
+mod distinct;
+mod numbers;
+mod pairs;
+mod picked;
+pub(crate) mod shape;
+pub(crate) mod values;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -7,9 +19,9 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use oka_compute::{Aggregation, Copied, Problem, Touched};
 
-use crate::cells::unframed;
-use crate::copied::CopiedRows;
-use crate::shape::{Places, Shape, Wanted};
+use crate::aggregate::copied::CopiedRows;
+use crate::aggregate::shape::{Places, Shape, Wanted};
+use crate::columns::cells::unframed;
 use crate::{AggregateError, Columns, Selector};
 
 /// The values of each key so far, over columns that are read in place.

@@ -1,4 +1,9 @@
 //! Keys of one column, or of several, whose values make a tuple.
+//!
+//! [`kind`] numbers those of one column, and [`dictionary`] is one that results share.
+
+pub(crate) mod dictionary;
+pub(crate) mod kind;
 
 use std::borrow::Cow;
 
@@ -6,10 +11,10 @@ use arrow_array::{Array, ArrayRef};
 use arrow_schema::{ArrowError, DataType, Field};
 use oka_compute::table::KeyTable;
 
-use crate::cells::{decoded, split};
-use crate::dictionary::SharedDictionary;
-use crate::key::{KeyKind, KeyNumbers, Wanted, keys};
-use crate::plain::{extension, plain_type};
+use crate::columns::cells::{decoded, split};
+use crate::columns::plain::{extension, plain_type};
+use crate::keys::dictionary::SharedDictionary;
+use crate::keys::kind::{KeyKind, KeyNumbers, Wanted, keys};
 use crate::{AggregateError, KeyError};
 
 /// Numbers the keys of rows, and makes columns of keys again.

@@ -4,6 +4,7 @@ mod rows;
 mod slices;
 
 use arrow_array::{RecordBatch, UInt32Array};
+use arrow_schema::ArrowError;
 use arrow_select::concat::concat_batches;
 use arrow_select::take::take_record_batch;
 use oka_compute::windows::{Rows, Windows};
@@ -12,8 +13,8 @@ use oka_window::Assigner;
 
 use self::rows::WindowRows;
 use crate::aggregate::Aggregate;
-use crate::cells::{NIL, unframed};
-use crate::times::{Bounds, microseconds};
+use crate::columns::cells::{NIL, unframed};
+use crate::columns::times::{Bounds, microseconds};
 use crate::{AggregateError, Columns, Selector};
 
 /// What [`Aggregate`] computes, for each window: a result has two columns more, `window_start` and
@@ -202,6 +203,15 @@ impl WindowAggregate {
         self.add(&unframed(layout.to_vec(), 0)?)?;
         (self.windows).import(&self.template, entries, touched, &mut NIL.to_vec())
     }
+}
+
+/// These rows of a batch, which ascend: a slice where they are together.
+fn part(batch: &RecordBatch, rows: &[u32]) -> Result<RecordBatch, ArrowError> {
+    let first = rows.first().copied().unwrap_or_default();
+    if (first..).zip(rows).all(|(place, row)| place == *row) {
+        return Ok(batch.slice(first as usize, rows.len()));
+    }
+    take_record_batch(batch, &UInt32Array::from(rows.to_vec()))
 }
 
 /// The rows, with the columns of windows.

@@ -386,8 +386,10 @@ fn a_key_that_is_no_text_is_refused_when_it_is_shown() {
     assert!(runs[0].to_batch().is_err());
 }
 
+type Kept = Vec<(Vec<u8>, Vec<u8>)>;
+
 /// Keys with what is kept of them.
-fn encoded(copied: Copied<AggregateError>) -> Vec<(Vec<u8>, Vec<u8>)> {
+fn encoded(copied: Copied<AggregateError>) -> Kept {
     let (keys, kept) = copied().unwrap();
     let pairs = keys.iter().zip(kept.iter());
     pairs
@@ -396,7 +398,7 @@ fn encoded(copied: Copied<AggregateError>) -> Vec<(Vec<u8>, Vec<u8>)> {
 }
 
 /// What it keeps: a frame of no rows, keys with their values.
-fn exported(aggregate: &mut Aggregate) -> (Vec<u8>, Vec<(Vec<u8>, Vec<u8>)>) {
+fn exported(aggregate: &mut Aggregate) -> (Vec<u8>, Kept) {
     let (layout, copied) = aggregate.export().unwrap();
     (layout, encoded(copied))
 }

@@ -1,12 +1,19 @@
-//! The value of a key so far, and how an encoded value is taken into it.
+//! The value of a key so far, and how an encoded value is taken into it: of numbers ([`numeric`],
+//! [`quantile`]) or of any values ([`tally`]).
 
-use crate::encode;
-use crate::fields::first;
-use crate::kept::items;
-use crate::numeric::{float, integral, kept_number, kept_ordered, number, ordered, plus, precedes};
+pub(crate) mod numeric;
+pub(crate) mod quantile;
+pub(crate) mod tally;
+
+use crate::accumulator::numeric::{
+    float, integral, kept_number, kept_ordered, number, ordered, plus, precedes,
+};
+use crate::accumulator::tally::Tally;
+use crate::encoded::encode;
+use crate::encoded::fields::first;
+use crate::encoded::value::{Reader, Value, extension};
+use crate::groups::kept::items;
 use crate::problem::Problem;
-use crate::tally::Tally;
-use crate::value::{Reader, Value, extension};
 use std::cmp::Ordering;
 
 /// What is computed per key.

@@ -5,16 +5,16 @@
 //! key that the batch touched, once, with its value after the whole batch.
 
 use crate::accumulator::Aggregation;
-use crate::copied::Values;
-use crate::fields::{Fields, KeyPath};
+use crate::encoded::fields::{Fields, KeyPath};
+use crate::encoded::path::Path;
+use crate::encoded::value::Reader;
 use crate::groups::Groups;
-use crate::key;
-use crate::path::Path;
+use crate::groups::copied::Values;
+use crate::groups::results::Update;
+use crate::groups::wanted::Wanted;
+use crate::keys::key;
+use crate::keys::short::hash;
 use crate::problem::{AggregateError, Problem};
-use crate::results::Update;
-use crate::short::hash;
-use crate::value::Reader;
-use crate::wanted::Wanted;
 use crate::windows::SliceTable;
 use std::ops::Range;
 

@@ -1,13 +1,23 @@
 //! Keys with what they have come to, wherever they were found.
+//!
+//! - [`wanted`]: what is computed; [`results`]: what keys, or windows, have come to by their numbers.
+//! - [`touched`]: which keys were touched.
+//! - [`copied`]: a copy of what keys have come to, taken in no time; [`kept`]: what is kept of windows, encoded.
 
+pub(crate) mod copied;
+pub mod kept;
+pub(crate) mod results;
+pub(crate) mod touched;
+pub(crate) mod wanted;
+
+use self::copied::{Copied, Values};
 use crate::accumulator::Aggregation;
-use crate::copied::{self, Copied, Values};
-use crate::interner::{Encoded, Interner};
-use crate::key;
+use crate::groups::results::{Results, Update};
+use crate::groups::touched::Touched;
+use crate::groups::wanted::Wanted;
+use crate::keys::interner::{Encoded, Interner};
+use crate::keys::key;
 use crate::problem::Problem;
-use crate::results::{Results, Update};
-use crate::touched::Touched;
-use crate::wanted::Wanted;
 use crate::windows::SliceTable;
 use oka_window::Table;
 use std::ops::Range;
@@ -75,14 +85,31 @@ impl Groups {
         value: &[u8],
         record: impl FnOnce() -> &'r [u8],
     ) -> Result<(), Problem> {
-        let number = self.keys.number(key);
-        if number == self.results.len() {
-            let begun = self.results.begin(wanted, value, record);
-            self.touched.resize(number + 1);
-            begun.inspect_err(|_| self.remove(number))?;
-        } else if !self.results.add(wanted, number, value, record)? {
-            return Ok(());
+        let number = self.keys.find_or_begin(key.1);
+        if number == self.keys.len() {
+            return self.begin(wanted, key, value, record());
         }
+        if self.results.add(wanted, number, value, record)? {
+            self.touched.touch(number);
+        }
+        Ok(())
+    }
+
+    /// Takes in the first record of a key.
+    #[cold]
+    #[inline(never)]
+    fn begin(
+        &mut self,
+        wanted: &Wanted,
+        key: Encoded,
+        value: &[u8],
+        record: &[u8],
+    ) -> Result<(), Problem> {
+        let number = self.keys.len();
+        self.keys.add(key);
+        let begun = self.results.begin(wanted, value, || record);
+        self.touched.resize(number + 1);
+        begun.inspect_err(|_| self.remove(number))?;
         self.touched.touch(number);
         Ok(())
     }
@@ -114,7 +141,7 @@ impl Groups {
 
     /// What all keys have come to, by their numbers.
     pub(crate) fn values(&self) -> Values {
-        self.results.copy(0..self.len())
+        self.results.copy(&(0..self.len()))
     }
 
     /// All of those touched, for the last time.

@@ -3,66 +3,39 @@
 //!
 //! No Python, no I/O, no threads. Layers, each using the ones before it:
 //!
-//! - [`value`]: a total reader of encoded values; [`encode`]: the writer of the same format.
-//! - [`classes`]: the names of the fields of objects.
-//! - [`path`]: finds the value that a key selector names inside a record.
-//! - [`key`]: one byte string per key, equal exactly when the keys are equal in Python.
-//! - [`objects`]: what others know of values that are not read here.
-//! - [`place`]: the hash by which records are divided among tasks.
-//! - [`short`]: hash and equality of short byte strings.
-//! - [`table`]: numbers keys densely, in the order in which they appeared.
-//! - [`accumulator`]: what a key has come to, of numbers (`numeric`, `quantile`) or of any values
-//!   (`tally`); [`fields`]: where key and value of a record lie.
-//! - `groups`: what the keys have come to; [`aggregate`]: count, sum, min, max, mean and first per key.
-//! - [`time`]: the time of a record; [`window_aggregate`]: the same per key and window; [`kept`]: what
-//!   others need of them to go on; [`copied`]: a copy of what keys have come to, taken in no time.
+//! - [`encoded`]: reading and writing records.
+//! - [`keys`]: the numbers of keys.
+//! - [`accumulator`]: what a key has come to.
+//! - [`groups`]: what the keys have come to, which of them were touched, and copies of it.
+//! - [`aggregate`]: count, sum, min, max, mean and first per key.
 //! - [`windows`]: when results of windows come and what is kept of them, of records as of columns.
-//! - [`trust`]: what of encoded values runs or imports code where they are decoded.
-//! - [`ahead`]: asks for memory before it is read.
+//! - [`window_aggregate`]: aggregates per key and window.
 
 pub mod accumulator;
 pub mod aggregate;
-pub mod ahead;
-pub mod classes;
-pub mod copied;
-pub mod encode;
-pub mod fields;
-mod groups;
-mod interner;
-pub mod kept;
-pub mod key;
-mod numeric;
-pub mod objects;
-pub mod path;
-pub mod place;
+pub mod encoded;
+pub mod groups;
+pub mod keys;
 pub mod problem;
-mod quantile;
-mod results;
-pub mod short;
-mod strings;
-pub mod table;
-mod tally;
-pub mod time;
-mod touched;
-pub mod trust;
-pub mod value;
-mod wanted;
 pub mod window_aggregate;
 pub mod windows;
 
+pub use accumulator::numeric::{integer_mean, integral};
+pub use accumulator::quantile::quantiles;
+pub use accumulator::tally::Tally;
 pub use accumulator::{Accumulated, Aggregation, encode_text, parts};
 pub use aggregate::Aggregate;
-pub use copied::{Column, Copied, NewKeys, Values};
-pub use fields::KeyPath;
-pub use numeric::{integer_mean, integral};
-pub use path::{Path, PathError, Step};
+pub use encoded::fields::KeyPath;
+pub use encoded::path::{Path, PathError, Step};
+pub use encoded::strings::ByteStrings;
+pub use encoded::time::{TimePath, Unit};
+pub use encoded::value::{ReadError, Reader, Value};
+pub use encoded::{ahead, classes, encode, objects, trust, value};
+pub use groups::copied::{Column, Copied, NewKeys, Values};
+pub use groups::kept;
+pub use groups::results::Update;
+pub use groups::touched::Touched;
+pub use keys::{key, place, short, table};
 pub use problem::{AggregateError, Problem};
-pub use quantile::quantiles;
-pub use results::Update;
-pub use strings::ByteStrings;
-pub use tally::Tally;
-pub use time::{TimePath, Unit};
-pub use touched::Touched;
-pub use value::{ReadError, Reader, Value};
 pub use window_aggregate::WindowAggregate;
 pub use windows::Emit;

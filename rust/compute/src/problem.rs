@@ -1,8 +1,8 @@
 //! What can be wrong with a record that is to be aggregated.
 
-use crate::key::KeyError;
-use crate::path::PathError;
-use crate::value::ReadError;
+use crate::encoded::path::PathError;
+use crate::encoded::value::ReadError;
+use crate::keys::key::KeyError;
 use thiserror::Error;
 
 /// A record could not be aggregated; the ones before it were.

@@ -9,10 +9,10 @@ mod tables;
 
 pub use self::keyed::Keyed;
 pub use self::sliced::Sliced;
-pub use self::spans::Spans;
+pub use self::spans::KeyedSpans;
 pub use self::tables::{SliceTable, WindowTable};
 
-use crate::copied::Copied;
+use crate::groups::copied::Copied;
 use oka_window::{Assigner, Counted, Sessions, Window};
 use std::ops::Range;
 

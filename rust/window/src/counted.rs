@@ -1,6 +1,7 @@
 //! Windows of so many records of a key: which are open, and which are full.
 
 use crate::compact::{Live, NONE, is_worth_it, live, set_last};
+use crate::spans::Spans;
 use crate::windows::Window;
 use std::collections::VecDeque;
 use std::hint::black_box;
@@ -13,7 +14,7 @@ use std::mem;
 /// records from one count of its key's to another. Of a key, its count stays.
 ///
 /// ```
-/// use oka_window::{Counted, Window};
+/// use oka_window::{Counted, Spans, Window};
 ///
 /// let mut counted = Counted::new(2, 1, false);
 /// assert_eq!(counted.begin(0), Some(0));
@@ -21,7 +22,7 @@ use std::mem;
 /// counted.add(0);
 /// assert_eq!(counted.begin(0), Some(1));
 /// counted.add(0);
-/// assert_eq!(counted.full(), Some(0));
+/// assert_eq!(counted.complete(), Some(0));
 /// assert_eq!(counted.window(0), Window { start: 0, end: 2 });
 /// ```
 #[derive(Debug)]
@@ -77,13 +78,6 @@ impl Counted {
         (count % self.slide == 0).then(|| self.open(key, count))
     }
 
-    /// The open windows of a key, the last one first.
-    pub fn of_key(&self, key: usize) -> impl Iterator<Item = usize> {
-        let known = |number: u32| (number != NONE).then_some(number as usize);
-        let last = known(self.last.get(key).copied().unwrap_or(NONE));
-        std::iter::successors(last, move |number| known(self.windows[*number].before))
-    }
-
     /// Counts a record of a key: it is part of all windows that are open.
     #[inline]
     pub fn add(&mut self, key: usize) {
@@ -108,68 +102,6 @@ impl Counted {
         self.full.push_back(at);
     }
 
-    /// The next window that is full, in the order in which they were filled.
-    pub fn full(&mut self) -> Option<usize> {
-        let number = self.full.pop_front()? as usize;
-        self.windows[number].is_gone = true;
-        self.alive -= 1;
-        Some(number)
-    }
-
-    /// Says that no record follows: windows that are open count as full, in the order of their ends.
-    /// Where changes are told, only those that changed since they were.
-    pub fn finish(&mut self) {
-        let keys = self.keys();
-        let mut open: Vec<_> = self.take_changed();
-        if !self.tells_changes {
-            open = keys.into_iter().flat_map(|key| self.open_of(key)).collect();
-        }
-        open.sort_by_key(|number| self.window(*number).end);
-        for number in &open {
-            let end = self.window(*number).end;
-            self.windows[*number].end = Some(end);
-        }
-        self.full.extend(open.iter().map(|number| *number as u32));
-        self.alive = self.full.len();
-        self.counts.clear();
-        self.last.clear();
-    }
-
-    /// The open windows of the keys that had records since this was called.
-    pub fn take_changed(&mut self) -> Vec<usize> {
-        let changed = mem::take(&mut self.changed);
-        self.are_changed.clear();
-        let keys = changed.into_iter().map(|key| key as usize);
-        keys.flat_map(|key| self.open_of(key)).collect()
-    }
-
-    /// Whether a key had.
-    pub fn has_changed(&self) -> bool {
-        !self.changed.is_empty()
-    }
-
-    /// Which records of its key a window has so far, the first being 0.
-    pub fn window(&self, number: usize) -> Window {
-        let found = &self.windows[number];
-        let end = found.end.unwrap_or_else(|| self.count(found.key as usize));
-        let start = found.start;
-        Window { start, end }
-    }
-
-    /// The number of its key.
-    pub fn key(&self, number: usize) -> usize {
-        self.windows[number].key as usize
-    }
-
-    /// The last open windows of keys, all of which are read at once.
-    pub fn last_of(&self, keys: &[u32]) -> Vec<usize> {
-        let counts = keys.iter().filter_map(|key| self.counts.get(*key as usize));
-        black_box(counts.fold(0, |all, count| all ^ count));
-        let last = keys.iter().filter_map(|key| self.last.get(*key as usize));
-        let known = last.filter(|number| **number != NONE);
-        known.map(|number| *number as usize).collect()
-    }
-
     /// The keys that had records.
     pub fn keys(&self) -> Vec<usize> {
         (0..self.counts.len())
@@ -177,31 +109,10 @@ impl Counted {
             .collect()
     }
 
-    /// How many records each key had.
-    pub fn counts(&self) -> &[i64] {
-        &self.counts
-    }
-
-    /// The open windows, in order.
-    pub fn open_numbers(&self) -> impl Iterator<Item = usize> {
-        let windows = self.windows.iter().enumerate();
-        let open = windows.filter(|(_, each)| each.end.is_none() && !each.is_gone);
-        open.map(|(number, _)| number)
-    }
-
     /// How many records a key had.
     #[inline]
     pub fn count(&self, key: usize) -> i64 {
         self.counts.get(key).copied().unwrap_or(0)
-    }
-
-    /// How many windows there are.
-    pub fn len(&self) -> usize {
-        self.alive
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.alive == 0
     }
 
     /// Whether these are the starts of the windows that are open after so many records of a key.
@@ -239,29 +150,10 @@ impl Counted {
         number
     }
 
-    /// The windows that there are still, where they are few among those that there were: the others
-    /// are worth forgetting. Keys stay.
-    pub fn compact(&mut self) -> Option<Live> {
-        is_worth_it(self.alive, self.windows.len()).then(|| self.live())
-    }
-
     /// Those, however many they are.
     pub(crate) fn live(&self) -> Live {
         let are_alive = self.windows.iter().map(|each| !each.is_gone);
         live(are_alive, &[])
-    }
-
-    /// Goes on with those alone, which have their places as numbers.
-    pub fn renumber(&mut self, live: &Live) {
-        let places = live.places(self.windows.len());
-        let place = |number: u32| places.get(number as usize).copied().unwrap_or(NONE);
-        self.windows.retain(|each| !each.is_gone);
-        for each in &mut self.windows {
-            each.before = place(each.before);
-        }
-        for number in self.last.iter_mut().chain(&mut self.full) {
-            *number = place(*number);
-        }
     }
 
     /// The open windows of a key, the first one first.
@@ -269,6 +161,24 @@ impl Counted {
         let mut open: Vec<_> = self.of_key(key).collect();
         open.reverse();
         open
+    }
+
+    /// Says that no record follows.
+    fn finish(&mut self) {
+        let keys = self.keys();
+        let mut open: Vec<_> = self.take_changed();
+        if !self.tells_changes {
+            open = keys.into_iter().flat_map(|key| self.open_of(key)).collect();
+        }
+        open.sort_by_key(|number| self.window(*number).end);
+        for number in &open {
+            let end = self.window(*number).end;
+            self.windows[*number].end = Some(end);
+        }
+        self.full.extend(open.iter().map(|number| *number as u32));
+        self.alive = self.full.len();
+        self.counts.clear();
+        self.last.clear();
     }
 
     fn make_room(&mut self, key: usize) {
@@ -284,6 +194,101 @@ impl Counted {
         }
         if !mem::replace(&mut self.are_changed[key], true) {
             self.changed.push(key as u32);
+        }
+    }
+}
+
+impl Spans for Counted {
+    const TIMED: bool = false;
+
+    fn watermark(&self) -> Option<i64> {
+        None
+    }
+
+    fn advance(&mut self, watermark: i64) {
+        if watermark == i64::MAX {
+            self.finish();
+        }
+    }
+
+    fn met(&self, key: usize, _: i64) -> impl Iterator<Item = usize> {
+        self.of_key(key)
+    }
+
+    fn has_key(&self, key: usize) -> bool {
+        self.count(key) > 0
+    }
+
+    fn of_key(&self, key: usize) -> impl Iterator<Item = usize> {
+        let known = |number: u32| (number != NONE).then_some(number as usize);
+        let last = known(self.last.get(key).copied().unwrap_or(NONE));
+        std::iter::successors(last, move |number| known(self.windows[*number].before))
+    }
+
+    fn complete(&mut self) -> Option<usize> {
+        let number = self.full.pop_front()? as usize;
+        self.windows[number].is_gone = true;
+        self.alive -= 1;
+        Some(number)
+    }
+
+    fn take_changed(&mut self) -> Vec<usize> {
+        let changed = mem::take(&mut self.changed);
+        self.are_changed.clear();
+        let keys = changed.into_iter().map(|key| key as usize);
+        keys.flat_map(|key| self.open_of(key)).collect()
+    }
+
+    fn has_changed(&self) -> bool {
+        !self.changed.is_empty()
+    }
+
+    fn window(&self, number: usize) -> Window {
+        let found = &self.windows[number];
+        let end = found.end.unwrap_or_else(|| self.count(found.key as usize));
+        let start = found.start;
+        Window { start, end }
+    }
+
+    fn key(&self, number: usize) -> usize {
+        self.windows[number].key as usize
+    }
+
+    fn last_of(&self, keys: &[u32]) -> Vec<usize> {
+        let counts = keys.iter().filter_map(|key| self.counts.get(*key as usize));
+        black_box(counts.fold(0, |all, count| all ^ count));
+        let last = keys.iter().filter_map(|key| self.last.get(*key as usize));
+        let known = last.filter(|number| **number != NONE);
+        known.map(|number| *number as usize).collect()
+    }
+
+    fn counts(&self) -> &[i64] {
+        &self.counts
+    }
+
+    fn numbers(&self) -> impl Iterator<Item = usize> {
+        let windows = self.windows.iter().enumerate();
+        let open = windows.filter(|(_, each)| each.end.is_none() && !each.is_gone);
+        open.map(|(number, _)| number)
+    }
+
+    fn len(&self) -> usize {
+        self.alive
+    }
+
+    fn compact(&self) -> Option<Live> {
+        is_worth_it(self.alive, self.windows.len()).then(|| self.live())
+    }
+
+    fn renumber(&mut self, live: &Live, _: &[usize]) {
+        let places = live.places(self.windows.len());
+        let place = |number: u32| places.get(number as usize).copied().unwrap_or(NONE);
+        self.windows.retain(|each| !each.is_gone);
+        for each in &mut self.windows {
+            each.before = place(each.before);
+        }
+        for number in self.last.iter_mut().chain(&mut self.full) {
+            *number = place(*number);
         }
     }
 }

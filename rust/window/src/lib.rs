@@ -18,12 +18,14 @@ mod due;
 mod numbered;
 mod sessions;
 mod slices;
+mod spans;
 mod windows;
 
 pub use assigner::Assigner;
 pub use compact::Live;
 pub use counted::Counted;
-pub use numbered::{Given, Numbered, Numbers, Part, Stop, Taken, Trial};
-pub use sessions::{Ended, Placed, Sessions};
-pub use slices::{Missed, Slice, Slices, Table};
+pub use numbered::{Given, Intake, Numbered, Numbers, Part, Stop, Trial};
+pub use sessions::{Ended, Placement, Sessions};
+pub use slices::{Miss, Slice, Slices, Table};
+pub use spans::Spans;
 pub use windows::{FARTHEST, LONGEST, Window, Windows, WindowsError, is_near};

@@ -10,7 +10,7 @@ use self::sessions::Sessions;
 use self::sliced::Sliced;
 use crate::assigner::Assigner;
 use crate::compact::{Live, is_worth_it};
-use crate::slices::Missed;
+use crate::slices::Miss;
 use crate::windows::{Window, is_near};
 
 /// The windows of keys that have numbers.
@@ -23,10 +23,10 @@ use crate::windows::{Window, is_near};
 /// Each record has the form of its time, whatever that is: a window has that of its first record.
 ///
 /// ```
-/// use oka_window::{Assigner, Numbered, Numbers, Taken};
+/// use oka_window::{Assigner, Numbered, Numbers, Intake};
 ///
 /// let gap = Assigner::sessions(10).expect("a gap");
-/// let (mut windows, mut taken) = (Numbered::new(gap, 0, false), Taken::default());
+/// let (mut windows, mut taken) = (Numbered::new(gap, 0, false), Intake::default());
 /// for time in [100, 115, 107] {
 ///     windows.add(0, time, 0, &mut taken).expect("in time");
 /// }
@@ -67,7 +67,7 @@ macro_rules! each {
 
 /// What is to be done with records, in their order.
 #[derive(Debug, Default)]
-pub struct Taken {
+pub struct Intake {
     /// To which values each is added: one, or those of all count windows that it is in. The next number
     /// begins one.
     pub numbers: Vec<u32>,
@@ -77,7 +77,7 @@ pub struct Taken {
     pub full: Vec<Given>,
 }
 
-impl Taken {
+impl Intake {
     pub fn clear(&mut self) {
         self.numbers.clear();
         self.stops.clear();
@@ -130,7 +130,7 @@ impl Numbers {
     }
 }
 
-/// What a record that has not come would be added to, as [`Taken`] has it.
+/// What a record that has not come would be added to, as [`Intake`] has it.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Trial {
     pub numbers: Vec<u32>,
@@ -165,13 +165,7 @@ impl Numbered {
 
     /// Takes in a record of a key at a time, with the form of that.
     #[inline]
-    pub fn add(
-        &mut self,
-        key: u32,
-        time: i128,
-        form: u32,
-        taken: &mut Taken,
-    ) -> Result<(), Missed> {
+    pub fn add(&mut self, key: u32, time: i128, form: u32, taken: &mut Intake) -> Result<(), Miss> {
         let time = self.near(time)?;
         match &mut self.kind {
             Kind::Sliced(windows) => windows.add(key, time, form, taken),
@@ -184,7 +178,7 @@ impl Numbered {
     }
 
     /// What [`Self::add`] would do with a record; it changes nothing.
-    pub fn trial(&mut self, key: u32, time: i128) -> Result<Trial, Missed> {
+    pub fn trial(&mut self, key: u32, time: i128) -> Result<Trial, Miss> {
         let time = self.near(time)?;
         match &self.kind {
             Kind::Sliced(windows) => windows.trial(key, time),
@@ -272,7 +266,7 @@ impl Numbered {
         (start, end): (i128, i128),
         form: u32,
         watermark: Option<i128>,
-    ) -> Result<u32, Missed> {
+    ) -> Result<u32, Miss> {
         let start = self.near(start)?;
         let end = from_base(end, self.base);
         let base = self.base;
@@ -302,7 +296,7 @@ impl Numbered {
 
     /// A time, counted from the base.
     #[inline]
-    fn near(&mut self, time: i128) -> Result<i64, Missed> {
+    fn near(&mut self, time: i128) -> Result<i64, Miss> {
         match i64::try_from(time - self.base) {
             Ok(near) if is_near(near) => Ok(near),
             _ => self.near_anew(time),
@@ -312,15 +306,15 @@ impl Numbered {
     /// As long as there is nothing yet, times may be counted from wherever records begin: the end of
     /// what 64 bits of milliseconds tell is far from 1970, and is a time.
     #[cold]
-    fn near_anew(&mut self, time: i128) -> Result<i64, Missed> {
+    fn near_anew(&mut self, time: i128) -> Result<i64, Miss> {
         let all = each!(&self.kind, windows => windows.all());
         let slide = match self.assigner {
             Assigner::Sliced(windows) => windows.slide(),
             Assigner::Sessions { .. } => 1,
-            Assigner::Counted { .. } => return Err(Missed::Far),
+            Assigner::Counted { .. } => return Err(Miss::Far),
         };
         if all > 0 || time.checked_abs().is_none_or(|time| time > i128::MAX / 2) {
-            return Err(Missed::Far);
+            return Err(Miss::Far);
         }
         self.base = time - time.rem_euclid(slide.into());
         self.kind = Kind::new(self.assigner, self.lateness, self.tells_changes);

@@ -4,13 +4,14 @@ mod session;
 
 use crate::compact::{Live, NONE, is_worth_it, live, set_last};
 use crate::due::Due;
-use crate::slices::Missed;
+use crate::slices::Miss;
+use crate::spans::Spans;
 use crate::windows::{Window, is_near};
 use session::{DEAD, Session};
 use std::hint::black_box;
 use std::mem;
 
-pub use session::{Ended, Placed};
+pub use session::{Ended, Placement};
 
 /// The sessions of keys that have numbers: a pause of a gap ends one.
 ///
@@ -20,12 +21,12 @@ pub use session::{Ended, Placed};
 /// is seen that it is due later.
 ///
 /// ```
-/// use oka_window::{Placed, Sessions, Window};
+/// use oka_window::{Placement, Sessions, Spans, Window};
 ///
 /// let mut sessions = Sessions::new(10, 0, false);
-/// assert_eq!(sessions.add(0, 100), Ok(Placed::Begun(0)));
-/// assert_eq!(sessions.add(0, 115), Ok(Placed::Begun(1)));
-/// assert_eq!(sessions.add(0, 107), Ok(Placed::Joined { into: 0, from: 1 }));
+/// assert_eq!(sessions.add(0, 100), Ok(Placement::Begun(0)));
+/// assert_eq!(sessions.add(0, 115), Ok(Placement::Begun(1)));
+/// assert_eq!(sessions.add(0, 107), Ok(Placement::Joined { into: 0, from: 1 }));
 /// sessions.advance(200);
 /// assert_eq!(sessions.complete(), Some(0));
 /// assert_eq!(sessions.window(0), Window { start: 100, end: 125 });
@@ -68,7 +69,7 @@ impl Sessions {
 
     /// Takes in a time of the key with this number.
     #[inline]
-    pub fn add(&mut self, key: usize, time: i64) -> Result<Placed, Missed> {
+    pub fn add(&mut self, key: usize, time: i64) -> Result<Placement, Miss> {
         let last = self.last.get(key).copied().unwrap_or(NONE);
         if let Some(found) = self.of_number.get_mut(last as usize)
             && found.span.has(time)
@@ -78,30 +79,9 @@ impl Sessions {
             if self.tells_changes {
                 self.note(last);
             }
-            return Ok(Placed::Grown(last as usize));
+            return Ok(Placement::Grown(last as usize));
         }
         self.place(key, time)
-    }
-
-    /// Says that event time has come here; what is lower than before changes nothing.
-    pub fn advance(&mut self, watermark: i64) {
-        self.watermark = self.watermark.max(watermark);
-    }
-
-    /// How far event time has come; `None` before the first watermark.
-    pub fn watermark(&self) -> Option<i64> {
-        (self.watermark > i64::MIN).then_some(self.watermark)
-    }
-
-    /// The next session that is complete now and was not before, in order of their ends, then of
-    /// their first times. Where changes are told, only those that changed since they were.
-    pub fn complete(&mut self) -> Option<usize> {
-        loop {
-            let ended = self.next_ended()?;
-            if ended.is_given {
-                return Some(ended.number);
-            }
-        }
     }
 
     /// The next session that is complete or gone now: [`Self::complete`] is those of them that are given.
@@ -151,109 +131,27 @@ impl Sessions {
         Some(())
     }
 
-    /// The sessions that changed since this was called, in order of their ends, then of their first
-    /// times; where changes are not told, of those that are complete.
-    pub fn take_changed(&mut self) -> Vec<usize> {
-        let mut changed = mem::take(&mut self.changed);
-        changed.retain(|number| {
-            let found = &mut self.of_number[*number as usize];
-            let counts = self.tells_changes || found.is_complete;
-            mem::take(&mut found.is_changed) && found.waits != DEAD && counts
-        });
-        changed.sort_unstable_by_key(|number| {
-            let found = &self.of_number[*number as usize];
-            (found.span.end, found.place)
-        });
-        changed.into_iter().map(|number| number as usize).collect()
-    }
-
-    /// Whether [`Self::take_changed`] may have some.
-    pub fn has_changed(&self) -> bool {
-        let is_changed = |number: &u32| {
-            let found = &self.of_number[*number as usize];
-            found.is_changed && found.waits != DEAD
-        };
-        self.changed.iter().any(is_changed)
-    }
-
-    /// Where a session begins and ends so far.
-    pub fn window(&self, number: usize) -> Window {
-        self.of_number[number].span
-    }
-
-    /// The number of its key.
-    pub fn key(&self, number: usize) -> usize {
-        self.of_number[number].key as usize
-    }
-
     /// Whether it is complete, and not gone.
     pub fn is_complete(&self, number: usize) -> bool {
         self.of_number[number].is_complete
     }
 
     /// Why a time is none that could begin a session, if so.
-    pub fn check(&self, time: i64) -> Result<(), Missed> {
+    pub fn check(&self, time: i64) -> Result<(), Miss> {
         if !is_near(time) {
-            return Err(Missed::Far);
+            return Err(Miss::Far);
         }
         let last = time + self.gap - 1;
         if last <= self.watermark && last.saturating_add(self.lateness) <= self.watermark {
-            return Err(Missed::Late);
+            return Err(Miss::Late);
         }
         Ok(())
-    }
-
-    /// The sessions that a key has, the last one first.
-    pub fn of_key(&self, key: usize) -> impl Iterator<Item = usize> {
-        let known = |number: u32| (number != NONE).then_some(number as usize);
-        let last = known(self.last.get(key).copied().unwrap_or(NONE));
-        std::iter::successors(last, move |number| known(self.of_number[*number].before))
-    }
-
-    /// The sessions of a key that a time would be part of.
-    pub fn met(&self, key: usize, time: i64) -> impl Iterator<Item = usize> {
-        let end = time.saturating_add(self.gap);
-        self.of_key(key).filter(move |number| {
-            let span = self.window(*number);
-            time < span.end && span.start < end
-        })
-    }
-
-    /// The last sessions of keys, all of which are read at once.
-    pub fn last_of(&self, keys: &[u32]) -> Vec<usize> {
-        let last: Vec<_> = keys
-            .iter()
-            .filter_map(|key| self.last.get(*key as usize))
-            .collect();
-        let has = |number: &&u32| self.of_number.get(**number as usize).is_some();
-        let last = last.into_iter().filter(has).map(|number| *number as usize);
-        let last: Vec<_> = last.collect();
-        let ends = last.iter().map(|number| self.of_number[*number].span.end);
-        black_box(ends.fold(0, |all, end| all ^ end));
-        last
     }
 
     /// The keys that have sessions.
     pub fn keys(&self) -> impl Iterator<Item = usize> {
         let last = self.last.iter().enumerate();
         last.filter(|(_, last)| **last != NONE).map(|(key, _)| key)
-    }
-
-    /// The sessions that there are, in order.
-    pub fn numbers(&self) -> impl Iterator<Item = usize> {
-        let sessions = self.of_number.iter().enumerate();
-        sessions
-            .filter(|(_, each)| each.waits != DEAD)
-            .map(|(number, _)| number)
-    }
-
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.alive
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.alive == 0
     }
 
     /// Goes on with a session of a key behind those that it has; `watermark` is how far event time
@@ -268,49 +166,17 @@ impl Sessions {
         number as usize
     }
 
-    /// The keys and the sessions that there are still, where they are few among those that there
-    /// were: the others are worth forgetting.
-    pub fn compact(&self) -> Option<Live> {
-        is_worth_it(self.alive, self.of_number.len()).then(|| self.live())
-    }
-
     /// Those, however many they are.
     pub(crate) fn live(&self) -> Live {
         let are_alive = self.of_number.iter().map(|each| each.waits != DEAD);
         live(are_alive, &self.last)
     }
 
-    /// Goes on with those alone: the sessions have their places as numbers, and the keys these.
-    pub fn renumber(&mut self, live: &Live, keys: &[usize]) {
-        let places = live.places(self.of_number.len());
-        let place = |number: u32| places.get(number as usize).copied().unwrap_or(NONE);
-        let before = mem::take(&mut self.last);
-        for (key, known) in keys.iter().zip(&live.keys) {
-            set_last(&mut self.last, *key, place(before[*known]));
-        }
-        self.of_number.retain(|each| each.waits != DEAD);
-        for each in &mut self.of_number {
-            each.before = place(each.before);
-        }
-        let changed: &[usize] = if *keys == live.keys { &[] } else { keys };
-        for key in changed {
-            let mut at = self.last[*key];
-            while at != NONE {
-                let found = &mut self.of_number[at as usize];
-                found.key = *key as u32;
-                at = found.before;
-            }
-        }
-        (self.due).renumber(|number| Some(place(number)).filter(|number| *number != NONE));
-        let changed = mem::take(&mut self.changed).into_iter().map(place);
-        self.changed = changed.filter(|number| *number != NONE).collect();
-    }
-
     /// As [`Self::add`], wherever the time lies.
     #[inline(never)]
-    fn place(&mut self, key: usize, time: i64) -> Result<Placed, Missed> {
+    fn place(&mut self, key: usize, time: i64) -> Result<Placement, Miss> {
         if !is_near(time) {
-            return Err(Missed::Far);
+            return Err(Miss::Far);
         }
         let end = time + self.gap;
         let (mut behind, mut at) = (NONE, self.last.get(key).copied().unwrap_or(NONE));
@@ -329,7 +195,7 @@ impl Sessions {
             if is_complete || self.tells_changes {
                 self.note(number);
             }
-            return Ok(Placed::Begun(number as usize));
+            return Ok(Placement::Begun(number as usize));
         }
         let before = self.of_number[at as usize].before;
         let joins = touches(before); // at most one more: each is as long as the gap
@@ -360,9 +226,9 @@ impl Sessions {
         }
         let (into, from) = (into as usize, at as usize);
         Ok(if joins {
-            Placed::Joined { into, from }
+            Placement::Joined { into, from }
         } else {
-            Placed::Grown(into)
+            Placement::Grown(into)
         })
     }
 
@@ -422,5 +288,131 @@ impl Sessions {
             at = self.of_number[at as usize].before;
         }
         self.of_number[at as usize].before = before;
+    }
+}
+
+impl Spans for Sessions {
+    const TIMED: bool = true;
+
+    fn counts(&self) -> &[i64] {
+        &[]
+    }
+
+    fn has_key(&self, key: usize) -> bool {
+        self.of_key(key).next().is_some()
+    }
+
+    fn advance(&mut self, watermark: i64) {
+        self.watermark = self.watermark.max(watermark);
+    }
+
+    fn watermark(&self) -> Option<i64> {
+        (self.watermark > i64::MIN).then_some(self.watermark)
+    }
+
+    fn complete(&mut self) -> Option<usize> {
+        loop {
+            let ended = self.next_ended()?;
+            if ended.is_given {
+                return Some(ended.number);
+            }
+        }
+    }
+
+    fn take_changed(&mut self) -> Vec<usize> {
+        let mut changed = mem::take(&mut self.changed);
+        changed.retain(|number| {
+            let found = &mut self.of_number[*number as usize];
+            let counts = self.tells_changes || found.is_complete;
+            mem::take(&mut found.is_changed) && found.waits != DEAD && counts
+        });
+        changed.sort_unstable_by_key(|number| {
+            let found = &self.of_number[*number as usize];
+            (found.span.end, found.place)
+        });
+        changed.into_iter().map(|number| number as usize).collect()
+    }
+
+    fn has_changed(&self) -> bool {
+        let is_changed = |number: &u32| {
+            let found = &self.of_number[*number as usize];
+            found.is_changed && found.waits != DEAD
+        };
+        self.changed.iter().any(is_changed)
+    }
+
+    fn window(&self, number: usize) -> Window {
+        self.of_number[number].span
+    }
+
+    fn key(&self, number: usize) -> usize {
+        self.of_number[number].key as usize
+    }
+
+    fn of_key(&self, key: usize) -> impl Iterator<Item = usize> {
+        let known = |number: u32| (number != NONE).then_some(number as usize);
+        let last = known(self.last.get(key).copied().unwrap_or(NONE));
+        std::iter::successors(last, move |number| known(self.of_number[*number].before))
+    }
+
+    fn met(&self, key: usize, time: i64) -> impl Iterator<Item = usize> {
+        let end = time.saturating_add(self.gap);
+        self.of_key(key).filter(move |number| {
+            let span = self.window(*number);
+            time < span.end && span.start < end
+        })
+    }
+
+    fn last_of(&self, keys: &[u32]) -> Vec<usize> {
+        let last: Vec<_> = keys
+            .iter()
+            .filter_map(|key| self.last.get(*key as usize))
+            .collect();
+        let has = |number: &&u32| self.of_number.get(**number as usize).is_some();
+        let last = last.into_iter().filter(has).map(|number| *number as usize);
+        let last: Vec<_> = last.collect();
+        let ends = last.iter().map(|number| self.of_number[*number].span.end);
+        black_box(ends.fold(0, |all, end| all ^ end));
+        last
+    }
+
+    fn numbers(&self) -> impl Iterator<Item = usize> {
+        let sessions = self.of_number.iter().enumerate();
+        sessions
+            .filter(|(_, each)| each.waits != DEAD)
+            .map(|(number, _)| number)
+    }
+
+    fn len(&self) -> usize {
+        self.alive
+    }
+
+    fn compact(&self) -> Option<Live> {
+        is_worth_it(self.alive, self.of_number.len()).then(|| self.live())
+    }
+
+    fn renumber(&mut self, live: &Live, keys: &[usize]) {
+        let places = live.places(self.of_number.len());
+        let place = |number: u32| places.get(number as usize).copied().unwrap_or(NONE);
+        let before = mem::take(&mut self.last);
+        for (key, known) in keys.iter().zip(&live.keys) {
+            set_last(&mut self.last, *key, place(before[*known]));
+        }
+        self.of_number.retain(|each| each.waits != DEAD);
+        for each in &mut self.of_number {
+            each.before = place(each.before);
+        }
+        let changed: &[usize] = if *keys == live.keys { &[] } else { keys };
+        for key in changed {
+            let mut at = self.last[*key];
+            while at != NONE {
+                let found = &mut self.of_number[at as usize];
+                found.key = *key as u32;
+                at = found.before;
+            }
+        }
+        (self.due).renumber(|number| Some(place(number)).filter(|number| *number != NONE));
+        let changed = mem::take(&mut self.changed).into_iter().map(place);
+        self.changed = changed.filter(|number| *number != NONE).collect();
     }
 }

@@ -31,7 +31,7 @@ pub struct Slice<T> {
 
 /// A time that no slice takes in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Missed {
+pub enum Miss {
     /// All its windows are gone.
     Late,
     /// It is farther from 1970 than [`FARTHEST`].
@@ -100,7 +100,7 @@ impl<T: Table> Slices<T> {
     ///
     /// A time in the slice of the last one costs a comparison.
     #[inline]
-    pub fn table(&mut self, time: i64, make: impl FnOnce() -> T) -> Result<&mut T, Missed> {
+    pub fn table(&mut self, time: i64, make: impl FnOnce() -> T) -> Result<&mut T, Miss> {
         if !self.is_current(time) {
             self.seek(time, make)?;
         }
@@ -206,9 +206,9 @@ impl<T: Table> Slices<T> {
     }
 
     /// The table of the slice that has this time; `None` where there is none so far.
-    pub fn find_table(&self, time: i64) -> Result<Option<&T>, Missed> {
+    pub fn find_table(&self, time: i64) -> Result<Option<&T>, Miss> {
         if !is_near(time) {
-            return Err(Missed::Far);
+            return Err(Miss::Far);
         }
         let found = self.find(time).map(|at| &self.of_time[at]);
         let gone = match found {
@@ -216,7 +216,7 @@ impl<T: Table> Slices<T> {
             None => self.gone(self.windows.last_end(self.windows.slice(time).start)),
         };
         if self.watermark >= gone {
-            return Err(Missed::Late);
+            return Err(Miss::Late);
         }
         Ok(found.map(|found| &found.table))
     }
@@ -315,14 +315,14 @@ impl<T: Table> Slices<T> {
 
     /// Makes the slice that has this time the current one.
     #[inline(never)]
-    fn seek(&mut self, time: i64, make: impl FnOnce() -> T) -> Result<(), Missed> {
+    fn seek(&mut self, time: i64, make: impl FnOnce() -> T) -> Result<(), Miss> {
         let at = match self.find(time) {
             Some(at) => at,
             None => self.insert(time, make)?,
         };
         let found = &self.of_time[at];
         if self.watermark >= found.gone {
-            return Err(Missed::Late);
+            return Err(Miss::Late);
         }
         let merged = |it: &Running<T>| it.span.has(found.start);
         if self.running.as_ref().is_some_and(merged) {
@@ -352,14 +352,14 @@ impl<T: Table> Slices<T> {
 
     /// Begins the slice that has this time.
     #[cold]
-    fn insert(&mut self, time: i64, make: impl FnOnce() -> T) -> Result<usize, Missed> {
+    fn insert(&mut self, time: i64, make: impl FnOnce() -> T) -> Result<usize, Miss> {
         if !is_near(time) {
-            return Err(Missed::Far);
+            return Err(Miss::Far);
         }
         let Window { start, end } = self.windows.slice(time);
         let gone = self.gone(self.windows.last_end(start));
         if self.watermark >= gone {
-            return Err(Missed::Late);
+            return Err(Miss::Late);
         }
         let at = self.first_from(start);
         let slice = Slice {

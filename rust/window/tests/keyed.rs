@@ -3,7 +3,7 @@
 mod random;
 
 use self::random::Random;
-use oka_window::{Counted, FARTHEST, Missed, Placed, Sessions, Window};
+use oka_window::{Counted, FARTHEST, Miss, Placement, Sessions, Spans, Window};
 use std::collections::BTreeMap;
 
 /// A key, and its records with their places among all.
@@ -27,16 +27,16 @@ impl Kept {
         }
     }
 
-    fn add(&mut self, key: u64, time: i64, place: u64) -> Result<(), Missed> {
+    fn add(&mut self, key: u64, time: i64, place: u64) -> Result<(), Miss> {
         let next = self.keys.values().max().map_or(0, |number| number + 1);
         let number = *self.keys.entry(key).or_insert(next);
         match self.sessions.add(number, time)? {
-            Placed::Begun(number) => {
+            Placement::Begun(number) => {
                 assert_eq!(number, self.records.len());
                 self.records.push(vec![(time, place)]);
             }
-            Placed::Grown(number) => self.records[number].push((time, place)),
-            Placed::Joined { into, from } => {
+            Placement::Grown(number) => self.records[number].push((time, place)),
+            Placement::Joined { into, from } => {
                 let mut other = std::mem::take(&mut self.records[from]);
                 self.records[into].append(&mut other);
                 self.records[into].push((time, place));
@@ -96,7 +96,7 @@ struct Oracle {
 }
 
 impl Oracle {
-    fn add(&mut self, key: u64, time: i64, place: u64) -> Result<(), Missed> {
+    fn add(&mut self, key: u64, time: i64, place: u64) -> Result<(), Miss> {
         let gap = self.gap;
         let is_near = |group: &Group| {
             group.0 == key && group.1.iter().any(|(other, _)| (time - other).abs() < gap)
@@ -112,7 +112,7 @@ impl Oracle {
             !near
         });
         if !found && (time + gap - 1).saturating_add(self.lateness) <= self.watermark {
-            return Err(Missed::Late);
+            return Err(Miss::Late);
         }
         joined.sort_unstable();
         self.groups.push((key, joined, true));
@@ -259,7 +259,7 @@ fn nothing_is_left_of_many_sessions() {
     let (mut began, mut most, mut given) = (0, 0, 0);
     for time in 0..100_000 {
         let placed = sessions.add(began, time * 7).expect("in time");
-        assert_eq!(placed, Placed::Begun(began));
+        assert_eq!(placed, Placement::Begun(began));
         began += 1;
         if let Some(live) = sessions.compact() {
             let keys: Vec<_> = (0..live.keys.len()).collect();
@@ -280,9 +280,9 @@ fn nothing_is_left_of_many_sessions() {
 fn times_beyond_the_farthest_are_refused() {
     let mut sessions = Sessions::new(10, 0, false);
     for time in [FARTHEST + 1, -FARTHEST - 1, i64::MAX, i64::MIN] {
-        assert_eq!(sessions.add(0, time), Err(Missed::Far));
+        assert_eq!(sessions.add(0, time), Err(Miss::Far));
     }
-    assert_eq!(sessions.add(0, FARTHEST), Ok(Placed::Begun(0)));
+    assert_eq!(sessions.add(0, FARTHEST), Ok(Placement::Begun(0)));
 }
 
 /// One schedule of count windows; how often numbers were made anew.
@@ -317,7 +317,7 @@ fn count(seed: u64, steps: i64) -> usize {
         touched.push(key);
         if random.below(5) == 0 {
             let mut found = Vec::new();
-            while let Some(number) = counted.full() {
+            while let Some(number) = counted.complete() {
                 let of = (counted.key(number), counted.window(number));
                 found.push((of.0, of.1, records[number].clone()));
             }
@@ -327,7 +327,7 @@ fn count(seed: u64, steps: i64) -> usize {
                 records = (live.windows.iter())
                     .map(|number| std::mem::take(&mut records[*number]))
                     .collect();
-                counted.renumber(&live);
+                counted.renumber(&live, &[]);
             }
         }
     }
@@ -346,9 +346,9 @@ fn count(seed: u64, steps: i64) -> usize {
     let mut rest: Vec<_> = keys.into_iter().flat_map(open).collect();
     rest.sort();
     expected.sort();
-    counted.finish();
+    counted.advance(i64::MAX);
     let mut found = Vec::new();
-    while let Some(number) = counted.full() {
+    while let Some(number) = counted.complete() {
         let of = (counted.key(number), counted.window(number));
         found.push((of.0, of.1, records[number].clone()));
     }

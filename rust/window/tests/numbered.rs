@@ -3,7 +3,7 @@
 mod random;
 
 use self::random::Random;
-use oka_window::{Assigner, Given, Missed, Numbered, Numbers, Taken, Trial, Windows};
+use oka_window::{Assigner, Given, Intake, Miss, Numbered, Numbers, Trial, Windows};
 use std::collections::BTreeMap;
 
 /// A key, the start and the end of a window, and the places of its records among all, in order.
@@ -28,19 +28,14 @@ impl Kept {
         }
     }
 
-    fn add(
-        &mut self,
-        key: u32,
-        time: i128,
-        place: u64,
-    ) -> std::result::Result<Vec<Result>, Missed> {
+    fn add(&mut self, key: u32, time: i128, place: u64) -> std::result::Result<Vec<Result>, Miss> {
         let known = self.keys.iter().position(|known| *known == key);
         let number = known.unwrap_or_else(|| {
             self.keys.push(key);
             self.keys.len() - 1
         });
         let trial = self.windows.trial(number as u32, time);
-        let mut taken = Taken::default();
+        let mut taken = Intake::default();
         let added = self.windows.add(number as u32, time, 0, &mut taken);
         let joined = taken.stops.iter().find_map(|stop| stop.joined);
         let seen = added.map(|()| Trial {
@@ -125,12 +120,7 @@ struct Oracle {
 }
 
 impl Oracle {
-    fn add(
-        &mut self,
-        key: u32,
-        time: i128,
-        place: u64,
-    ) -> std::result::Result<Vec<Result>, Missed> {
+    fn add(&mut self, key: u32, time: i128, place: u64) -> std::result::Result<Vec<Result>, Miss> {
         let starts = (time - self.size + 1)..=time;
         let ends: Vec<_> = starts
             .filter(|start| (start - self.offset).rem_euclid(self.slide) == 0)
@@ -138,7 +128,7 @@ impl Oracle {
             .filter(|end| end - 1 + self.lateness > self.watermark)
             .collect();
         if ends.is_empty() {
-            return Err(Missed::Late);
+            return Err(Miss::Late);
         }
         let mut again = Vec::new();
         for end in ends {
@@ -233,7 +223,7 @@ fn windows_of_one_size_come_when_they_shall() {
                     let time = now - i128::from(random.below(disorder));
                     let found = kept.add(key, time, step as u64);
                     let expected = oracle.add(key, time, step as u64);
-                    late += usize::from(found == Err(Missed::Late));
+                    late += usize::from(found == Err(Miss::Late));
                     assert_eq!(found.is_ok(), expected.is_ok(), "{told}");
                     if let (Ok(found), Ok(expected)) = (found, expected) {
                         again += found.len();
@@ -266,7 +256,7 @@ fn sessions_become_one_and_come_again() {
         Ok(vec![(7, 90, 125, vec![0, 1, 2, 3, 4])])
     );
     assert_eq!(kept.advance(400), []);
-    assert_eq!(kept.add(7, 120, 5), Err(Missed::Late));
+    assert_eq!(kept.add(7, 120, 5), Err(Miss::Late));
     assert_eq!(kept.advance(401), []);
     assert!(kept.values.is_empty() && kept.keys.is_empty());
 }
@@ -295,13 +285,13 @@ fn times_are_near_each_other_and_may_be_far_from_1970() {
         let far = i128::from(i64::MAX) * 1000;
         let mut kept = Kept::new(assigner, 0, false);
         assert_eq!(kept.add(1, far, 0), Ok(vec![]));
-        assert_eq!(kept.add(1, 0, 1), Err(Missed::Far));
+        assert_eq!(kept.add(1, 0, 1), Err(Miss::Far));
         let [(1, start, end, _)] = &kept.advance(far + 2000)[..] else {
             panic!("a window");
         };
         assert!((start..end).contains(&&far));
-        assert_eq!(kept.add(1, far, 2), Err(Missed::Late));
-        assert_eq!(kept.add(1, i128::MAX, 2), Err(Missed::Far));
+        assert_eq!(kept.add(1, far, 2), Err(Miss::Late));
+        assert_eq!(kept.add(1, i128::MAX, 2), Err(Miss::Far));
         assert_eq!(kept.add(1, far + 9000, 2), Ok(vec![]));
     }
 }

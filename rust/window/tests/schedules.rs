@@ -3,7 +3,7 @@
 mod random;
 
 use self::random::Random;
-use oka_window::{FARTHEST, Missed, Slices, Table, Window, Windows};
+use oka_window::{FARTHEST, Miss, Slices, Table, Window, Windows};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 
@@ -205,7 +205,7 @@ fn times_beyond_the_farthest_are_refused() {
     let mut slices: Slices<Counts> = Slices::new(windows, 0);
     for time in [FARTHEST + 1, -FARTHEST - 1, i64::MAX, i64::MIN] {
         let missed = slices.table(time, Counts::default).map(drop);
-        assert_eq!(missed, Err(Missed::Far));
+        assert_eq!(missed, Err(Miss::Far));
     }
     assert!(slices.table(FARTHEST, Counts::default).is_ok());
 }

@@ -1,14 +1,13 @@
 //! What windows over columns have come to that have numbers, and their keys.
 
-use arrow_array::{RecordBatch, UInt32Array};
-use arrow_select::take::take_record_batch;
-use oka_compute::windows::{Keyed, Row, Spans, WindowTable};
+use arrow_array::RecordBatch;
+use oka_compute::windows::{Keyed, KeyedSpans, Row, WindowTable};
 use oka_compute::{Copied, Problem};
 
 use crate::AggregateError;
 use crate::aggregate::Aggregate;
-use crate::copied::CopiedRows;
-use crate::shape::{Places, Shape};
+use crate::aggregate::copied::CopiedRows;
+use crate::aggregate::shape::{Places, Shape};
 
 /// Keys, and the values of windows by number.
 #[derive(Debug, Default)]
@@ -29,7 +28,7 @@ pub(crate) struct InBatch<'a> {
 }
 
 /// Takes in rows with these times, if they have some; tells of those that are late.
-pub(super) fn add_rows<S: Spans>(
+pub(super) fn add_rows<S: KeyedSpans>(
     windows: &mut Keyed<S, WindowRows>,
     template: &Aggregate,
     (places, batch): (&Places, &RecordBatch),
@@ -152,16 +151,10 @@ impl WindowRows {
     /// Takes in what was noted of a batch.
     fn flush(&mut self, places: &Places, batch: &RecordBatch) -> Result<(), AggregateError> {
         let (rows, windows) = &mut self.pending;
-        let (Some(first), Some(shape)) = (rows.first(), &mut self.shape) else {
+        let (false, Some(shape)) = (rows.is_empty(), &mut self.shape) else {
             return Ok(());
         };
-        let are_together = (*first..).zip(&*rows).all(|(place, row)| place == *row);
-        let part = if are_together {
-            batch.slice(*first as usize, rows.len())
-        } else {
-            let rows = UInt32Array::from(std::mem::take(rows));
-            take_record_batch(batch, &rows)?
-        };
+        let part = super::part(batch, rows)?;
         Shape::update(&mut shape.results, (windows, self.count), places, &part)?;
         rows.clear();
         windows.clear();

@@ -1,14 +1,13 @@
 //! What the rows of a slice of time come to, and which slices the rows of a batch are in.
 
-use arrow_array::{RecordBatch, UInt32Array};
-use arrow_select::take::take_record_batch;
+use arrow_array::RecordBatch;
 use oka_compute::windows::{SliceTable, Sliced};
 use oka_compute::{Copied, Problem};
 use oka_window::{Table, Window};
 
 use crate::AggregateError;
 use crate::aggregate::Aggregate;
-use crate::shape::Places;
+use crate::aggregate::shape::Places;
 
 impl Table for Aggregate {
     type Error = AggregateError;
@@ -101,12 +100,7 @@ pub(super) fn add_rows(
         slices[current].1.push(row);
     }
     for (slice, rows) in slices {
-        let (first, behind) = (rows[0], rows[rows.len() - 1] + 1);
-        let part = if (behind - first) as usize == rows.len() {
-            batch.slice(first as usize, rows.len())
-        } else {
-            take_record_batch(batch, &UInt32Array::from(rows))?
-        };
+        let part = super::part(batch, &rows)?;
         table(windows, template, slice.start)?.add_rows(places, &part)?;
     }
     Ok(())

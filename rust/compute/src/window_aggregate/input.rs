@@ -2,16 +2,16 @@
 
 use super::rows::WindowRows;
 use crate::accumulator::Aggregation;
-use crate::fields::{Fields, KeyPath, TOGETHER, first};
+use crate::encoded::fields::{Fields, KeyPath, TOGETHER, first};
+use crate::encoded::path::Path;
+use crate::encoded::time::{Read, TimePath};
+use crate::encoded::value::Reader;
 use crate::groups::Groups;
-use crate::interner::Encoded;
-use crate::key;
-use crate::path::Path;
+use crate::groups::wanted::Wanted;
+use crate::keys::interner::Encoded;
+use crate::keys::key;
 use crate::problem::{AggregateError, Problem};
-use crate::time::{Read, TimePath};
-use crate::value::Reader;
-use crate::wanted::Wanted;
-use crate::windows::{Keyed, Sliced, Spans};
+use crate::windows::{Keyed, KeyedSpans, Sliced};
 use std::mem;
 
 /// A record, and what is computed of it.
@@ -73,7 +73,7 @@ impl TakeIn for Sliced<Groups> {
     }
 }
 
-impl<S: Spans> TakeIn for Keyed<S, WindowRows> {
+impl<S: KeyedSpans> TakeIn for Keyed<S, WindowRows> {
     const TIMED: bool = S::TIMED;
 
     #[inline]

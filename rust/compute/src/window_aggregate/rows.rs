@@ -1,12 +1,12 @@
 //! What windows have come to that have numbers, and their keys.
 
 use super::input::Record;
-use crate::copied::{self, Copied};
-use crate::interner::{Encoded, Interner};
-use crate::key;
+use crate::groups::copied::{self, Copied};
+use crate::groups::results::{Results, Update};
+use crate::groups::wanted::Wanted;
+use crate::keys::interner::{Encoded, Interner};
+use crate::keys::key;
 use crate::problem::Problem;
-use crate::results::{Results, Update};
-use crate::wanted::Wanted;
 use crate::windows::{Row, WindowTable};
 use std::vec;
 
@@ -65,7 +65,7 @@ impl WindowTable for WindowRows {
 
     fn copy(&mut self, windows: &[u32]) -> Result<Copied, Problem> {
         let windows = windows.iter().map(|number| *number as usize);
-        let values = self.results.copy(windows);
+        let values = self.results.copy(&windows);
         Ok(copied::later(self.copied.copy(&self.keys), values))
     }
 

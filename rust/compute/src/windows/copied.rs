@@ -1,7 +1,7 @@
 //! Copies of windows that each key has of its own.
 
 use super::Row;
-use crate::strings::ByteStrings;
+use crate::encoded::strings::ByteStrings;
 use oka_window::Window;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -1,11 +1,11 @@
 //! Windows that each key has of its own: sessions and count windows.
 
 use super::copied::Spare;
-use super::spans::Spans;
+use super::spans::KeyedSpans;
 use super::{Row, Rows, WindowTable};
-use crate::copied::Copied;
+use crate::encoded::strings::ByteStrings;
+use crate::groups::copied::Copied;
 use crate::problem::Problem;
-use crate::strings::ByteStrings;
 use std::iter;
 
 /// The windows of keys. Where a record makes one of two, the values of the earlier come first.
@@ -16,7 +16,7 @@ pub struct Keyed<S, W> {
     spare: Spare,
 }
 
-impl<S: Spans, W: WindowTable> Keyed<S, W> {
+impl<S: KeyedSpans, W: WindowTable> Keyed<S, W> {
     pub fn new(spans: S) -> Self {
         Self {
             spans,
@@ -53,7 +53,7 @@ impl<S: Spans, W: WindowTable> Keyed<S, W> {
         show: impl FnOnce(Rows<T, W>) -> Result<O, E>,
     ) -> Result<Option<O>, E> {
         self.compact()?;
-        let complete = iter::from_fn(|| self.spans.next_complete());
+        let complete = iter::from_fn(|| self.spans.complete());
         let complete: Vec<_> = complete.take(most).collect();
         self.show(&complete, show)
     }

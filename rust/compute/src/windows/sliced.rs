@@ -5,13 +5,13 @@
 //! slice, and sums of floats add up slice by slice.
 
 use super::{Emit, Rows, SliceTable};
-use crate::copied::Copied;
-use crate::interner::Interner;
-use crate::kept::{integer, kept, kept_window, read_kept};
-use crate::key;
+use crate::encoded::strings::ByteStrings;
+use crate::groups::copied::Copied;
+use crate::groups::kept::{integer, kept, kept_window, read_kept};
+use crate::keys::interner::Interner;
+use crate::keys::key;
 use crate::problem::Problem;
-use crate::strings::ByteStrings;
-use oka_window::{Missed, Slices, Window};
+use oka_window::{Miss, Slices, Window};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -280,11 +280,11 @@ fn entries<E: From<Problem>>(
 }
 
 /// Whether a record has a place: `None` if it is late.
-pub(super) fn in_time<O>(found: Result<O, Missed>) -> Result<Option<O>, Problem> {
+pub(super) fn in_time<O>(found: Result<O, Miss>) -> Result<Option<O>, Problem> {
     match found {
         Ok(found) => Ok(Some(found)),
-        Err(Missed::Late) => Ok(None),
-        Err(Missed::Far) => Err(Problem::FarTime),
+        Err(Miss::Late) => Ok(None),
+        Err(Miss::Far) => Err(Problem::FarTime),
     }
 }
 

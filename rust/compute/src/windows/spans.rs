@@ -1,16 +1,13 @@
-//! Where the windows are that each key has of its own.
+//! Records on their way into the windows that each key has of its own, and what is kept of these.
 
 use super::WindowTable;
 use super::sliced::in_time;
-use crate::kept::{integer, kept, kept_window, read_kept};
+use crate::groups::kept::{integer, kept, kept_window, read_kept};
 use crate::problem::Problem;
-use oka_window::{Counted, Live, Placed, Sessions, Window};
+use oka_window::{Counted, Placement, Sessions, Spans, Window};
 
-/// Windows that have numbers, of keys that have numbers.
-pub trait Spans {
-    /// Whether records have times; else they are counted.
-    const TIMED: bool;
-
+/// Windows that each key has of its own, with a table of what they have come to.
+pub trait KeyedSpans: Spans {
     /// Takes a record in. False if it is late.
     fn add<W: WindowTable>(
         &mut self,
@@ -18,45 +15,6 @@ pub trait Spans {
         at: (usize, i64),
         record: W::Record<'_>,
     ) -> Result<bool, W::Error>;
-
-    /// The windows that a record would be taken into.
-    fn met(&self, key: usize, time: i64) -> impl Iterator<Item = usize>;
-
-    /// The last windows of keys, all of which are read at once.
-    fn last_of(&self, keys: &[u32]) -> Vec<usize>;
-
-    fn len(&self) -> usize;
-
-    fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    fn watermark(&self) -> Option<i64>;
-
-    fn advance(&mut self, watermark: i64);
-
-    /// The next window that is complete.
-    fn next_complete(&mut self) -> Option<usize>;
-
-    fn take_changed(&mut self) -> Vec<usize>;
-
-    fn has_changed(&self) -> bool;
-
-    fn compact(&mut self) -> Option<Live>;
-
-    fn renumber(&mut self, live: &Live, keys: &[usize]);
-
-    fn key(&self, number: usize) -> usize;
-
-    fn window(&self, number: usize) -> Window;
-
-    /// The windows that are kept, in order.
-    fn numbers(&self) -> impl Iterator<Item = usize>;
-
-    /// By its number, how many records each key had, if that is kept.
-    fn counts(&self) -> &[i64];
-
-    fn has_key(&self, key: usize) -> bool;
 
     /// What is kept of a key, if anything: its windows with their encoded values.
     fn kept(
@@ -75,38 +33,7 @@ pub trait Spans {
     ) -> Result<(), Problem>;
 }
 
-/// What both do by themselves.
-macro_rules! as_it_is {
-    () => {
-        fn last_of(&self, keys: &[u32]) -> Vec<usize> {
-            self.last_of(keys)
-        }
-
-        fn len(&self) -> usize {
-            self.len()
-        }
-
-        fn take_changed(&mut self) -> Vec<usize> {
-            self.take_changed()
-        }
-
-        fn has_changed(&self) -> bool {
-            self.has_changed()
-        }
-
-        fn key(&self, number: usize) -> usize {
-            self.key(number)
-        }
-
-        fn window(&self, number: usize) -> Window {
-            self.window(number)
-        }
-    };
-}
-
-impl Spans for Sessions {
-    const TIMED: bool = true;
-
+impl KeyedSpans for Sessions {
     #[inline]
     fn add<W: WindowTable>(
         &mut self,
@@ -118,51 +45,13 @@ impl Spans for Sessions {
             return Ok(false);
         };
         match placed {
-            Placed::Begun(number) => table.begin(number, record)?,
-            Placed::Grown(into) | Placed::Joined { into, .. } => table.add(into, record)?,
+            Placement::Begun(number) => table.begin(number, record)?,
+            Placement::Grown(into) | Placement::Joined { into, .. } => table.add(into, record)?,
         }
-        if let Placed::Joined { into, from } = placed {
+        if let Placement::Joined { into, from } = placed {
             table.join(into, from, record)?;
         }
         Ok(true)
-    }
-
-    fn met(&self, key: usize, time: i64) -> impl Iterator<Item = usize> {
-        self.met(key, time)
-    }
-
-    as_it_is!();
-
-    fn watermark(&self) -> Option<i64> {
-        self.watermark()
-    }
-
-    fn advance(&mut self, watermark: i64) {
-        self.advance(watermark);
-    }
-
-    fn next_complete(&mut self) -> Option<usize> {
-        self.complete()
-    }
-
-    fn compact(&mut self) -> Option<Live> {
-        Self::compact(self)
-    }
-
-    fn renumber(&mut self, live: &Live, keys: &[usize]) {
-        self.renumber(live, keys);
-    }
-
-    fn numbers(&self) -> impl Iterator<Item = usize> {
-        self.numbers()
-    }
-
-    fn counts(&self) -> &[i64] {
-        &[]
-    }
-
-    fn has_key(&self, key: usize) -> bool {
-        self.of_key(key).next().is_some()
     }
 
     fn kept(
@@ -203,11 +92,7 @@ impl Spans for Sessions {
     }
 }
 
-impl Spans for Counted {
-    const TIMED: bool = false;
-
-    as_it_is!();
-
+impl KeyedSpans for Counted {
     #[inline]
     fn add<W: WindowTable>(
         &mut self,
@@ -223,44 +108,6 @@ impl Spans for Counted {
         }
         self.add(key);
         Ok(true)
-    }
-
-    fn met(&self, key: usize, _: i64) -> impl Iterator<Item = usize> {
-        self.of_key(key)
-    }
-
-    fn watermark(&self) -> Option<i64> {
-        None
-    }
-
-    fn advance(&mut self, watermark: i64) {
-        if watermark == i64::MAX {
-            self.finish();
-        }
-    }
-
-    fn next_complete(&mut self) -> Option<usize> {
-        self.full()
-    }
-
-    fn compact(&mut self) -> Option<Live> {
-        self.compact()
-    }
-
-    fn renumber(&mut self, live: &Live, _: &[usize]) {
-        self.renumber(live);
-    }
-
-    fn numbers(&self) -> impl Iterator<Item = usize> {
-        self.open_numbers()
-    }
-
-    fn counts(&self) -> &[i64] {
-        self.counts()
-    }
-
-    fn has_key(&self, key: usize) -> bool {
-        self.count(key) > 0
     }
 
     fn kept(

@@ -1,6 +1,6 @@
 //! What windows need of tables of keys.
 
-use crate::copied::Copied;
+use crate::groups::copied::Copied;
 use crate::problem::Problem;
 use oka_window::Table;
 

@@ -2,7 +2,7 @@
 
 use crate::columns;
 use crate::network::gate::for_each;
-use oka_codec::encode::{self, Refused};
+use oka_codec::encode::{self, Refusal};
 use oka_codec::{DecodeError, Decoder, Pickling, unreadable};
 use oka_columnar::Columns;
 use oka_compute::value::Reader;
@@ -49,7 +49,7 @@ impl Batch {
             unsafe { encode::append(record.py(), &mut body, record.as_ptr(), 0) }
                 .map_err(|refused| encode::refusal(index, record, *refused))?;
             if u32::try_from(body.len()).is_err() {
-                return Err(encode::refusal(index, record, Refused::TooLarge));
+                return Err(encode::refusal(index, record, Refusal::TooLarge));
             }
             count += 1;
             if body.len() >= FRAME_BYTES {

@@ -146,7 +146,7 @@ impl Join {
 #[pyclass(frozen, module = "engine._native")]
 #[derive(Default)]
 pub(crate) struct KeptRows {
-    rows: Mutex<oka_columnar::KeptRows>,
+    rows: Mutex<oka_columnar::RowStore>,
 }
 
 #[pymethods]
@@ -168,7 +168,7 @@ impl KeptRows {
     #[pyo3(signature = (numbers: "bytes") -> "Any")]
     fn take<'py>(&self, py: Python<'py>, numbers: &[u8]) -> PyResult<Bound<'py, PyAny>> {
         let mut kept = self.alone()?;
-        let kept: &mut oka_columnar::KeptRows = &mut kept;
+        let kept: &mut oka_columnar::RowStore = &mut kept;
         let taken = py.detach(|| kept.take(&rows(numbers)));
         columns::export(py, taken.map_err(raise)?)
     }
@@ -198,7 +198,7 @@ impl KeptRows {
 }
 
 impl KeptRows {
-    fn alone(&self) -> PyResult<MutexGuard<'_, oka_columnar::KeptRows>> {
+    fn alone(&self) -> PyResult<MutexGuard<'_, oka_columnar::RowStore>> {
         alone(
             &self.rows,
             "the rows are in use\n\nhint: they belong to one thread",

@@ -11,7 +11,7 @@ use crate::error::alone;
 use crate::operators::interned::Interned;
 use crate::operators::windows::{assigner, unit};
 use oka_codec::Key;
-use oka_window::{Numbered, Taken};
+use oka_window::{Intake, Numbered};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use std::sync::{Mutex, MutexGuard};
@@ -96,7 +96,7 @@ impl WindowFold {
             unit: unit.map(self::unit).transpose()?,
             before: before_us,
             alone,
-            taken: Taken::default(),
+            taken: Intake::default(),
             likes: Vec::new(),
             bounds: None,
             at: 0,

@@ -1,7 +1,7 @@
 //! Snapshots of a table that only grows.
 
 use crate::state::{KeyedEntries, hashes};
-use oka_columnar::{Entries, Placed};
+use oka_columnar::{Entries, KeyOrder};
 use oka_compute::{Aggregate, ByteStrings, NewKeys, Values};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
@@ -22,7 +22,7 @@ struct Shared {
     /// Keys that were copied, and that nobody has put in order yet.
     new: Mutex<Vec<ByteStrings>>,
     /// Held for as long as that takes.
-    placed: Mutex<Placed>,
+    placed: Mutex<KeyOrder>,
 }
 
 impl Snapshots {
@@ -32,7 +32,7 @@ impl Snapshots {
             new: NewKeys::behind(entries.len()),
             shared: Arc::new(Shared {
                 new: Mutex::default(),
-                placed: Placed::behind(entries).into(),
+                placed: KeyOrder::behind(entries).into(),
             }),
         }
     }

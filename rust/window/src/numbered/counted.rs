@@ -1,7 +1,8 @@
 //! Count windows whose values others keep.
 
-use super::{Given, Numbers, Part, Taken, Trial};
+use super::{Given, Intake, Numbers, Part, Trial};
 use crate::compact::Live;
+use crate::spans::Spans;
 use std::mem;
 
 #[derive(Debug)]
@@ -26,7 +27,7 @@ impl Counted {
     }
 
     #[inline]
-    pub(super) fn add(&mut self, key: u32, taken: &mut Taken) {
+    pub(super) fn add(&mut self, key: u32, taken: &mut Intake) {
         let first = taken.numbers.len();
         let open = self.counts.of_key(key as usize);
         taken.numbers.extend(open.map(|number| number as u32));
@@ -57,7 +58,7 @@ impl Counted {
     pub(super) fn advance(&mut self, watermark: i64) {
         if watermark == i64::MAX && !self.is_over {
             self.is_over = true;
-            self.counts.finish();
+            self.counts.advance(watermark);
         }
     }
 
@@ -98,7 +99,7 @@ impl Counted {
         } else {
             live.keys = (0..keys).collect();
         }
-        self.counts.renumber(&live);
+        self.counts.renumber(&live, &[]);
         self.all = live.windows.len();
         live
     }
@@ -110,7 +111,7 @@ impl Counted {
             form: 0,
             number: number as u32,
         };
-        self.counts.open_numbers().map(part).collect()
+        self.counts.numbers().map(part).collect()
     }
 
     pub(super) fn counts(&self) -> &[i64] {
@@ -129,7 +130,7 @@ impl Counted {
 
     /// The next window that is full.
     fn full(&mut self) -> Option<Given> {
-        let number = self.counts.full()?;
+        let number = self.counts.complete()?;
         self.gone.push(number as u32);
         Some(self.given(number))
     }

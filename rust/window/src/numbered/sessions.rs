@@ -1,9 +1,10 @@
 //! Sessions whose values others keep.
 
-use super::{Given, Numbers, Part, Taken, Trial};
+use super::{Given, Intake, Numbers, Part, Trial};
 use crate::compact::Live;
-use crate::sessions::Placed;
-use crate::slices::Missed;
+use crate::sessions::Placement;
+use crate::slices::Miss;
+use crate::spans::Spans;
 use crate::windows::Window;
 
 #[derive(Debug)]
@@ -34,15 +35,15 @@ impl Sessions {
         key: u32,
         time: i64,
         form: u32,
-        taken: &mut Taken,
-    ) -> Result<(), Missed> {
+        taken: &mut Intake,
+    ) -> Result<(), Miss> {
         let number = match self.spans.add(key as usize, time)? {
-            Placed::Grown(number) => number,
-            Placed::Begun(number) => {
+            Placement::Grown(number) => number,
+            Placement::Begun(number) => {
                 self.forms.push(form);
                 number
             }
-            Placed::Joined { into, from } => {
+            Placement::Joined { into, from } => {
                 taken.numbers.push(into as u32);
                 let joined = Some((into as u32, from as u32));
                 let given = self.again(into).into_iter().collect();
@@ -59,7 +60,7 @@ impl Sessions {
         Ok(())
     }
 
-    pub(super) fn trial(&self, key: u32, time: i64) -> Result<Trial, Missed> {
+    pub(super) fn trial(&self, key: u32, time: i64) -> Result<Trial, Miss> {
         let met: Vec<_> = self.spans.met(key as usize, time).collect();
         match met[..] {
             [] => {

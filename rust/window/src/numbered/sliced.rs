@@ -1,9 +1,9 @@
 //! Tumbling and sliding windows whose values others keep, one for each slice and key.
 
 use super::keys::Keys;
-use super::{Given, Numbers, Part, Taken, Trial};
+use super::{Given, Intake, Numbers, Part, Trial};
 use crate::compact::{Live, NONE};
-use crate::slices::{Missed, Slices, Table};
+use crate::slices::{Miss, Slices, Table};
 use crate::windows::{Window, Windows};
 use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
@@ -109,8 +109,8 @@ impl Sliced {
         key: u32,
         time: i64,
         form: u32,
-        taken: &mut Taken,
-    ) -> Result<(), Missed> {
+        taken: &mut Intake,
+    ) -> Result<(), Miss> {
         if !self.slices.is_current(time) {
             let windows = self.slices.windows();
             (self.slices).table(time, || Slice::new(&windows, time, form))?;
@@ -143,7 +143,7 @@ impl Sliced {
         Ok(())
     }
 
-    pub(super) fn trial(&self, key: u32, time: i64) -> Result<Trial, Missed> {
+    pub(super) fn trial(&self, key: u32, time: i64) -> Result<Trial, Miss> {
         let slice = self.slices.find_table(time)?;
         let number = slice.and_then(|slice| slice.number(key));
         Ok(Trial {
@@ -270,8 +270,8 @@ impl Sliced {
         parts
     }
 
-    pub(super) fn restore(&mut self, key: u32, start: i64, form: u32) -> Result<u32, Missed> {
-        let mut taken = Taken::default();
+    pub(super) fn restore(&mut self, key: u32, start: i64, form: u32) -> Result<u32, Miss> {
+        let mut taken = Intake::default();
         self.add(key, start, form, &mut taken)?;
         Ok(taken.numbers[0])
     }

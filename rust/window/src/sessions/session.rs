@@ -30,7 +30,7 @@ pub struct Ended {
 
 /// What became of a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Placed {
+pub enum Placement {
     /// The session with this number, which is the next, began.
     Begun(usize),
     /// It is part of this one.

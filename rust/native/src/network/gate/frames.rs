@@ -1,7 +1,7 @@
 //! What a gate has encoded and not pushed: an open frame for each channel.
 
 use arrow_schema::SchemaRef;
-use oka_codec::encode::{self, Refused};
+use oka_codec::encode::{self, Refusal};
 use oka_columnar::Encoder;
 use oka_transport::{Encoding, OpenFrame, OutputChannel};
 use pyo3::prelude::*;
@@ -138,7 +138,7 @@ fn make_room(
         return Err(refusal(
             index,
             record,
-            Refused::Oversized { bytes, limit }.into(),
+            Refusal::Oversized { bytes, limit }.into(),
         ));
     }
     channel.push(frame);
@@ -157,6 +157,6 @@ pub(super) fn add_rows(channel: &OutputChannel, frame: &mut OpenFrame, rows: usi
 
 #[cold]
 #[allow(clippy::boxed_local, reason = "boxed where it comes from")]
-pub(super) fn refusal(index: usize, record: &Bound<'_, PyAny>, refused: Box<Refused>) -> PyErr {
+pub(super) fn refusal(index: usize, record: &Bound<'_, PyAny>, refused: Box<Refusal>) -> PyErr {
     encode::refusal(index, record, *refused)
 }

@@ -5,7 +5,7 @@ use crate::operators::interned::Interned;
 use crate::operators::results::Like;
 use oka_codec::Key;
 use oka_compute::Unit;
-use oka_window::{Given, Missed, Numbered, Numbers, Taken, Window};
+use oka_window::{Given, Intake, Miss, Numbered, Numbers, Window};
 use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -29,7 +29,7 @@ pub(super) struct FoldedWindows {
     pub(super) before: i64,
     /// Whether a record that fails is to leave all as it was.
     pub(super) alone: bool,
-    pub(super) taken: Taken,
+    pub(super) taken: Intake,
     /// By the number of a form.
     pub(super) likes: Vec<Option<Like>>,
     /// A window, its form, and its start and end in that.
@@ -91,8 +91,8 @@ impl FoldedWindows {
         for (row, (key, (time, form))) in numbers.into_iter().zip(times).enumerate() {
             match self.windows.add(key, time, form, &mut taken) {
                 Ok(()) => rows.resize(taken.numbers.len(), row),
-                Err(Missed::Late) => late.append(&records[row])?,
-                Err(Missed::Far) => {
+                Err(Miss::Late) => late.append(&records[row])?,
+                Err(Miss::Far) => {
                     self.at = from + row;
                     return Err(far());
                 }
@@ -135,8 +135,8 @@ impl FoldedWindows {
         let key = self.keys.number(&key)?;
         let trial = match self.windows.trial(key, time) {
             Ok(trial) => trial,
-            Err(Missed::Late) => return late.append(record),
-            Err(Missed::Far) => return Err(far()),
+            Err(Miss::Late) => return late.append(record),
+            Err(Miss::Far) => return Err(far()),
         };
         let numbers = trial.numbers.iter();
         let made = numbers.map(|number| self.with(*number, record.clone()));
@@ -145,7 +145,7 @@ impl FoldedWindows {
             let parts = PyList::new(py, [made[0].clone(), self.value(py, from)])?;
             made[0] = self.fold.merge(parts)?;
         }
-        let mut taken = Taken::default();
+        let mut taken = Intake::default();
         let added = self.windows.add(key, time, form, &mut taken);
         added.map_err(|_| far())?;
         for (number, value) in trial.numbers.iter().zip(made) {
