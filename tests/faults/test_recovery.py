@@ -50,6 +50,7 @@ class Runs:
         transport: str,
         chance: random.Random,
         s3: S3Server | None = None,
+        program: str = "tests.faults.recovery_job",
     ) -> None:
         self.folder = folder
         self._checkpoints = folder / "checkpoints"
@@ -60,7 +61,7 @@ class Runs:
             out, checkpoints = "s3://out", "s3://checkpoints"
             self._environment |= {**S3_CREDENTIALS, "AWS_ENDPOINT_URL": s3.endpoint}
         self._command = [
-            *(sys.executable, "-m", "tests.faults.recovery_job"),
+            *(sys.executable, "-m", program),
             *(str(folder), out, checkpoints, runtime, transport),
         ]
         self._runtime = runtime
