@@ -83,15 +83,17 @@ class FileWriter(SinkWriter):
             pieces = self._contents.split(records)
             if not self._by_epoch:  # otherwise each epoch has a file
                 self._claim.check_now_and_then()
+            most = self._layout.max_bytes
             for folder, piece in pieces:
                 file = self._file(folder)
                 file.draft.check()
                 file.content.write(piece)
-                most = self._layout.max_bytes
                 if most is not None and file.content.size >= most:
                     self._fill(folder)
-            self._fill_old()
-            self._stage_full()
+            if self._layout.max_seconds is not None:
+                self._fill_old(self._layout.max_seconds)
+            if self._full:
+                self._stage_full()
 
     def prepare(self, epoch: int) -> tuple[tuple[Any, ...], ...] | None:
         """For each file its final name, the generation, the place and its token."""
@@ -222,11 +224,10 @@ class FileWriter(SinkWriter):
         file.content.close()
         self._full.append(self._open.pop(folder))
 
-    def _fill_old(self) -> None:
-        if self._layout.max_seconds is not None:
-            before = self._now_ns() - self._layout.max_seconds * 1e9
-            for folder in [each for each, file in self._open.items() if file.since_ns <= before]:
-                self._fill(folder)
+    def _fill_old(self, seconds: float) -> None:
+        before = self._now_ns() - seconds * 1e9
+        for folder in [each for each, file in self._open.items() if file.since_ns <= before]:
+            self._fill(folder)
 
     def _stage_full(self) -> None:
         """Stage full files before the barrier; storage that fails now may work then."""

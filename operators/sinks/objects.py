@@ -15,12 +15,12 @@ from collections.abc import Iterable
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 from engine.checkpoint.storage import is_missing
 from engine.errors import ConfigError, GraphError, StorageError
 from engine.s3 import S3, split_url
-from operators.sinks.places import CLAIM, Draft, Hold, Place
+from operators.sinks.places import BUFFER, CLAIM, Draft, Hold, Place
 
 
 class S3Prefix(Place):
@@ -158,7 +158,7 @@ class _ObjectDraft(Draft):
         self._begun: tuple[str, str, str] | None = None
         """An upload that must be aborted before the file is staged again: its two names, and the
         upload."""
-        self.file = tempfile.TemporaryFile()  # noqa: SIM115
+        self.file = cast(BinaryIO, tempfile.TemporaryFile(buffering=BUFFER))  # noqa: SIM115
 
     def stage(self, staged: str, final: str) -> str:
         self._forget()

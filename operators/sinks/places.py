@@ -255,7 +255,7 @@ class _FileDraft(Draft):
         self._folder = folder
         self._path = folder.path / temporary
         try:
-            self.file = self._path.open("xb")
+            self.file = self._path.open("xb", BUFFER)
         except FileNotFoundError:
             raise folder.gone() from None
 
@@ -300,3 +300,5 @@ def _is_locked(path: Path) -> bool:
 
 CLAIM = ".claim"
 """The suffix of claims."""
+BUFFER = 1 << 16
+"""Bytes of a file that wait in memory: small batches then need few calls of the system."""
