@@ -15,13 +15,21 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
+from engine.config import JobConfig
 from engine.errors import CheckpointError, StorageError
 from engine.graph.context import TaskContext
+from engine.job import JobHandle
+from engine.plan import Plan
 from engine.programs.s3_server import S3Server
+from engine.testing.threads import ThreadLauncher
+from operators import source
+from operators.sinks import Collect, Discard
 from operators.sources import CsvFiles, JsonFiles, ParquetFiles
 from operators.sources.files import parquet_files, text
 from operators.sources.files.source import ColumnFiles
+from tests import rescaling
 from tests.integration.s3_server import ACCESS_KEY, SECRET_KEY, serving
+from tests.waiting import wait_until
 
 ENDED = "ended"
 SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string())])
@@ -287,3 +295,64 @@ def test_a_file_that_changes_while_a_job_runs_is_named(files: Files) -> None:
     files.write("1", range(50, 73))
     with pytest.raises((OSError, StorageError), match=r"1\.\w+"):
         tasks.run()
+
+
+@pytest.mark.parametrize("name", ["parquet", "csv"])
+@pytest.mark.parametrize("has_times", [False, True])
+@pytest.mark.parametrize("after", [1, 3])
+def test_a_job_goes_on_with_other_tasks(
+    tmp_path: Path, name: str, has_times: bool, after: int
+) -> None:
+    """From checkpoints, with files and rows that came meanwhile."""
+    files = Files(Kind(name, "", "disk"), tmp_path / "files", str(tmp_path / "files"))
+    expected = [number for at in range(3) for number in files.write(f"{at}", range(at, 90, 3))]
+
+    def pipeline() -> Any:
+        stream: Any = source(files.source())
+        if has_times:
+            stream = stream.with_event_time("id")
+        return stream.map_batches(braked).to_records().sink(Collect())
+
+    settings: dict[str, Any] = {"folder": tmp_path, "batch_size": 2}
+    assert rescaling.run(pipeline, 2, 30, **settings) is None
+    expected += files.write("3", range(100, 110))
+    if files.kind.can_grow:
+        expected += files.add("1", range(110, 115))
+    assert rescaling.run(pipeline, after, 20, **settings) is None
+    expected += files.write("4", range(115, 120))
+    outputs = rescaling.run(pipeline, 2, **settings)
+    assert outputs is not None
+    assert sorted(row["id"] for row in outputs["collect"]) == sorted(expected)
+
+
+def braked(batch: Any) -> Any:
+    rescaling.braked(batch)
+    return batch
+
+
+SEEN: list[int] = []
+
+
+def test_a_job_that_watches_reads_what_comes(tmp_path: Path) -> None:
+    files = Files(Kind("csv", "", "disk"), tmp_path / "files", str(tmp_path / "files"))
+    files.write("1", range(5))
+    SEEN.clear()
+    stream: Any = source(files.source(watch=0.05)).map_batches(noted)
+    handle = JobHandle(
+        Plan.of(stream.sink(Discard()), JobConfig(name="watch", progress="none", parallelism=2)),
+        ThreadLauncher(),
+    )
+    try:
+        wait_until(lambda: len(SEEN) >= 5)
+        files.write("2", range(5, 9))
+        files.add("1", range(9, 12))
+        wait_until(lambda: len(SEEN) >= 12)
+        assert sorted(SEEN) == list(range(12))
+    finally:
+        handle.cancel()
+        handle.wait_stopped()
+
+
+def noted(batch: Any) -> Any:
+    SEEN.extend(batch["id"].to_pylist())
+    return batch

@@ -210,7 +210,9 @@ def _parquet(opened: Any, path: str) -> pq.ParquetFile:
 
     try:
         return pyarrow.parquet.ParquetFile(
-            opened, pre_buffer=False, page_checksum_verification=True
+            opened,
+            pre_buffer=not isinstance(opened, pyarrow.OSFile),  # fewer, longer ranges of an object
+            page_checksum_verification=True,
         )
     except (OSError, ValueError) as error:
         raise _unreadable(error, path, "its footer") from error
