@@ -81,23 +81,18 @@ class CommitTable:
             found, reached = None, 0
             until = time.monotonic() + PATIENCE_SECONDS
             while reached < end:
-                for message in consumer.consume(_MANY, 0.1):
-                    error: Any = message.error()
-                    if error is None:
-                        if message.key() == writer.encode():
-                            found = message.value()
-                        until = time.monotonic() + PATIENCE_SECONDS
-                    elif error.name() == "_PARTITION_EOF":
-                        reached = message.offset() or 0
-                    elif not error.retriable():
-                        raise self._topics.error("read " + TABLE, kafka.KafkaException(error))
-                if reached < end and time.monotonic() >= until:
-                    raise StorageError(
-                        f"transactions in topic {TABLE!r} are open: {reached} of {end} can be read",
-                        "whoever wrote them was killed; they end after their "
-                        "transaction.timeout.ms, and then the job goes on",
-                        code="Unreachable",
-                    )
+                message = consumer.poll(0.1)
+                error: Any = None if message is None else message.error()
+                if message is None:
+                    if time.monotonic() >= until:
+                        raise _open_transactions(reached, end)
+                elif error is None:
+                    if message.key() == writer.encode():
+                        found = message.value()
+                elif error.name() == "_PARTITION_EOF":
+                    reached = message.offset() or 0
+                elif not error.retriable():
+                    raise self._topics.error(f"read {TABLE}", kafka.KafkaException(error))
         finally:
             consumer.close()
         return None if found is None else Mark(**json.loads(found))
@@ -114,7 +109,16 @@ class CommitTable:
         try:
             return int(asked.result().offset)
         except kafka.KafkaException as error:
-            raise self._topics.error("read " + TABLE, error) from None
+            raise self._topics.error(f"read {TABLE}", error) from None
+
+
+def _open_transactions(reached: int, end: int) -> StorageError:
+    return StorageError(
+        f"transactions in topic {TABLE!r} are open: {reached} of {end} can be read",
+        "whoever wrote them was killed; they end after their transaction.timeout.ms, and then the "
+        "job goes on",
+        code="Unreachable",
+    )
 
 
 _COMPACTED = {
@@ -124,4 +128,3 @@ _COMPACTED = {
     "min.cleanable.dirty.ratio": "0.1",
     "delete.retention.ms": str(600_000),  # the ends of transactions, too, stay that long
 }
-_MANY = 10_000

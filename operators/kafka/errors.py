@@ -70,12 +70,17 @@ _MAKE = (
     "make it: kafka-topics.sh --create --topic NAME --partitions N --bootstrap-server ADDRESS; or "
     "have KafkaSink make it: partitions=N"
 )
+_FENCED = (
+    "another process has begun with this transactional id: another driver goes on with the job, or "
+    "a job on a copy of its checkpoints; or the transaction took longer than transaction_timeout_ms"
+)
 _HINTS = {
+    **dict.fromkeys(("_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"), _FENCED),
     "UNKNOWN_TOPIC_OR_PART": _MAKE,
     "_UNKNOWN_TOPIC": _MAKE,
     "TOPIC_EXCEPTION": "a topic's name has letters, digits, '.', '_' and '-'",
     "TOPIC_AUTHORIZATION_FAILED": _NO_RIGHT + "--topic NAME --operation Describe, and "
-    "--operation Read for a source, Write for a sink",
+    "--operation Read for a source, Write for a sink, Create to make a topic",
     "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": _NO_RIGHT + "--operation Write --operation Describe "
     "--transactional-id oka- --resource-pattern-type prefixed",
     "CLUSTER_AUTHORIZATION_FAILED": _NO_RIGHT + "--operation IdempotentWrite --cluster",

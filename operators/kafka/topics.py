@@ -57,6 +57,9 @@ class Topics:
             name = error.args[0].name()
             if name != "TOPIC_ALREADY_EXISTS" and not (name in _HIDDEN and self._exists(topic)):
                 raise self.error(f"make topic {topic!r}", error) from None
+        until = time.monotonic() + PATIENCE_SECONDS
+        while not self._exists(topic) and time.monotonic() < until:  # brokers hear of it later
+            time.sleep(_PAUSE_SECONDS)
 
     def _exists(self, topic: str) -> bool:
         try:
@@ -87,4 +90,5 @@ class Topics:
 
 
 _FRESH_SECONDS = 30.0
+_PAUSE_SECONDS = 0.02
 _HIDDEN = ("TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED", "UNKNOWN_TOPIC_OR_PART")

@@ -18,7 +18,7 @@ from engine.config import JobConfig
 from engine.errors import CheckpointError, GraphError, JobStopped, OperatorError, StorageError
 from engine.job import JobHandle
 from engine.plan import Plan
-from engine.testing import run
+from engine.testing import CheckFailed, check_sink, run
 from engine.testing.threads import ThreadLauncher
 from operators import Stream, TaskContext, source
 from operators.formats import Bytes, Text
@@ -491,3 +491,30 @@ def test_mistakes_are_told_with_what_to_do(
 def test_impossible_arguments_are_refused(how: dict[str, Any], words: str) -> None:
     with pytest.raises(GraphError, match=words):
         KafkaSink(**{"topic": "t", "servers": "localhost:9092", **how})
+
+
+@pytest.mark.timeout(300)
+def test_it_keeps_the_promises_of_an_exactly_once_sink(kafka: Broker) -> None:
+    """But the last: without checkpoints it sends at once."""
+    name = f"{kafka.topic()}-"
+
+    def make(place: int) -> KafkaSink:
+        return KafkaSink(f"{name}{place}", kafka.servers, partitions=1, format=Text())
+
+    with pytest.raises(CheckFailed, match="abort of a job without checkpoints"):
+        check_sink(
+            make, read=lambda n: [each.value().decode() for each in kafka.read(f"{name}{n}")]
+        )
+
+
+def test_a_writer_that_is_fenced_says_who_may_have_done_it(kafka: Broker) -> None:
+    topic, settings = kafka.topic(), {"bootstrap.servers": kafka.servers}
+    first = producer_module.Producer(settings, "oka-fenced")
+    first.begin()
+    second = producer_module.Producer(settings, "oka-fenced")
+    first.send(topic, [{"key": None, "value": b"lost"}], 4)
+    with pytest.raises(StorageError, match=r"(?s)FENCED.*hint: another process") as raised:
+        first.commit()
+    assert not raised.value.is_away
+    second.close()
+    assert kafka.read(topic) == []
