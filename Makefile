@@ -15,7 +15,7 @@ export RAY_USAGE_STATS_ENABLED := 0
 # of one task took 0.78 CPU seconds rather than 0.40 (Intel Xeon, 2026-11-23).
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help build wordcount test lint format rust-test loom python-test stubs fuzz soak chaos tables rescales nexmark load s3-server bench bench-check peers first-hour k8s-check k8s-tools k8s-kuberay clean
+.PHONY: help build wordcount test lint format rust-test loom python-test stubs fuzz soak chaos kafka-kills tables rescales nexmark load s3-server bench bench-check peers first-hour k8s-check k8s-tools k8s-kuberay clean
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
@@ -132,6 +132,11 @@ chaos: $(BUILT) ## drivers and workers killed, stopped and cut off at seeded mom
 	CHAOS_SEEDS=$(CHAOS_SEEDS) HOSTILE_REQUESTS=2000 $(BIN)/python -m pytest -q -s --timeout 600 tests/faults/test_chaos.py tests/faults/test_nodes_come.py tests/faults/test_recovery.py tests/faults/test_partitions.py \
 		tests/faults/test_checkpoint_storage.py tests/unit/driver/test_recovery.py tests/faults/test_node_lost.py tests/faults/test_serving.py \
 		tests/faults/test_hostile.py tests/faults/test_pods.py tests/faults/test_drained_node.py tests/faults/test_mixed_faults.py
+
+KAFKA_SEEDS ?= 0-11
+KAFKA_RECORDS ?= 3000000
+kafka-kills: $(BUILT) ## workers and drivers killed at 60 moments of commits to Kafka; KAFKA_SEEDS=0-11 KAFKA_RECORDS=3000000
+	KAFKA_SEEDS=$(KAFKA_SEEDS) KAFKA_RECORDS=$(KAFKA_RECORDS) $(BIN)/python -m pytest -q -s tests/faults/test_kafka.py
 
 tables: $(BUILT) ## all cells of the tables of tests, of which `make test` runs a part
 	TABLES=whole $(BIN)/python -m pytest -q --numprocesses 2 --dist loadgroup -m "table or once_on_ray or again_on_ray"

@@ -31,9 +31,9 @@ from tests.waiting import wait_until
 EXPECTED = [[key, sum(range(key, RECORDS, KEYS))] for key in range(KEYS)]
 
 
-def seeds(few: str = "0-5") -> list[int]:
+def seeds(few: str = "0-5", variable: str = "CHAOS_SEEDS") -> list[int]:
     """`CHAOS_SEEDS`, or a few: one number is one seed, `0-199` is a range."""
-    first, _, last = os.environ.get("CHAOS_SEEDS", few).partition("-")
+    first, _, last = os.environ.get(variable, few).partition("-")
     return list(range(int(first), int(last or first) + 1))
 
 
