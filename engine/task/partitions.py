@@ -147,12 +147,14 @@ class Partitions(Reading):
         with self._lock:
             self._is_over = True
             self.lag = sum(own.lag for own in self._live.values())
-            self._tell()
-            for split, own in self._live.items():
-                if split not in self._told:
-                    self._close(split, own.close)
-            if not self._told:
-                self._close_reader()
+            try:
+                self._tell()
+            finally:
+                for split, own in self._live.items():
+                    if split not in self._told:
+                        self._close(split, own.close)
+                if not self._told:
+                    self._close(None, self._reader.close)
 
     def abort(self) -> None:
         """Close the rest: no commit will come; idempotent, behind `close`, from any thread."""
@@ -307,7 +309,9 @@ class Partitions(Reading):
         """Tell partitions what is final, and close those that have ended there."""
         final, self._final = self._final, {}
         for split, position in final.items():
-            own = self._told[split]
+            own = self._told.get(split)
+            if own is None:  # it had ended there, and knows
+                continue
             own.committed(position)
             if split in self._ended and position == own.position[0]:
                 del self._told[split]

@@ -1,0 +1,73 @@
+"""The partitions of one task: who is told of commits, and when each is closed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from engine.graph.context import TaskContext
+from engine.task.partitions import SHARES, Partitions
+from tests.partitioned import LOGS, Logs, LogSource
+
+NAME = "unit"
+
+
+@pytest.fixture
+def logs() -> Iterator[Logs]:
+    LOGS[NAME] = logs = Logs(p0=range(3), p1=range(5))
+    yield logs
+    del LOGS[NAME]
+
+
+def reading(**settings: object) -> Partitions:
+    source = LogSource(NAME, tells=True, **settings)  # type: ignore[arg-type]
+    made = Partitions(source, TaskContext("t[0]", 0, 1, 2, "job"), SHARES, {})
+    made.pause = lambda _wait, _seconds: None
+    return made
+
+
+def test_an_epoch_that_was_given_up_is_committed_with_the_next(logs: Logs) -> None:
+    parts = reading(bounded=False)
+    batches = iter(parts)
+    next(batches)
+    parts.keep(1, parts.positions)
+    next(batches)
+    parts.keep(2, parts.positions)
+    next(batches)
+    parts.commit(2)
+    assert logs.committed == []  # the thread that polls tells, in front of its next round
+    next(batches)
+    next(batches)
+    assert sorted(logs.committed) == [("p0", 2), ("p1", 2)]
+    assert logs.open == {"p0": 1, "p1": 1}
+
+
+def test_an_ended_partition_is_closed_when_its_end_is_committed(logs: Logs) -> None:
+    parts = reading()
+    batches = iter(parts)
+    while len(logs.open) < 2:  # the first has ended
+        next(batches)
+    assert logs.open == {"p0": 1, "p1": 1}
+    parts.keep(1, parts.positions)
+    parts.commit(1)
+    parts.keep(2, parts.positions)  # a barrier comes before it is told
+    next(batches)
+    assert logs.open == {"p0": 0, "p1": 1}
+    parts.commit(2)
+    list(batches)
+    parts.close()
+    assert logs.open == {"p0": 0, "p1": 1}  # until the job has ended
+    parts.commit(None)
+    assert logs.open == {"p0": 0, "p1": 0}
+    assert sorted(logs.committed) == [("p0", 3), ("p1", 2), ("p1", 2), ("p1", 5)]
+
+
+def test_a_job_that_fails_tells_nobody(logs: Logs) -> None:
+    parts = reading()
+    list(parts)
+    parts.close()
+    parts.abort()
+    parts.abort()
+    assert logs.open == {"p0": 0, "p1": 0}
+    assert logs.committed == []
