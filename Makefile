@@ -153,7 +153,7 @@ bench-check: $(BUILT) ## nothing is slower than benchmarks/guard/baseline.json, 
 
 # Peers have virtual environments of their own, without Oka's constraints; `make peers-NAME` sets up
 # one. Flink in Java, which PyFlink needs, too, is built by Maven. PyFlink needs Python 3.11.
-PEERS := bytewax pathway flink pyflink spark serve files
+PEERS := bytewax pathway flink pyflink quix spark serve files
 
 peers: $(PEERS:%=peers-%-or-say) ## set up the systems that Oka is measured beside, in .peers
 	@failed=$$(cat .peers/*.failed 2>/dev/null | xargs); \

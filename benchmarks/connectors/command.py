@@ -14,6 +14,7 @@ from pathlib import Path
 import click
 
 from benchmarks.connectors.files import WRITES
+from benchmarks.connectors.kafka import READS
 from benchmarks.connectors.work import OKA, Work, WorkCase
 from benchmarks.options import file_options, names_option, parallelism_option, repeats_option
 from benchmarks.schema.result import Result, Row
@@ -21,7 +22,7 @@ from benchmarks.sweep import Cell, Settings, every_case, missing, sweep
 from engine.report.tables import table
 from engine.units import rate
 
-WORKS: dict[str, Work] = {work.name: work for work in WRITES}
+WORKS: dict[str, Work] = {work.name: work for work in (*WRITES, *READS)}
 
 
 @click.command("connectors")
@@ -40,7 +41,8 @@ def command(
 ) -> None:
     """Connectors in turn with the libraries that they stand on and with other systems.
 
-    `make peers-files` installs DuckDB and Polars; what is absent is left out. Ctrl-C stops; the
+    `make peers-files` installs DuckDB and Polars, `make peers-bytewax peers-quix` the others beside
+    Kafka, whose broker needs Java 17 and Maven; what is absent is left out. Ctrl-C stops; the
     same command with the same --json file then goes on where it stopped.
     """
     chosen = [WORKS[name] for name in works]

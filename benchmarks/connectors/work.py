@@ -14,6 +14,8 @@ from benchmarks.peers.flink import Found
 from benchmarks.peers.peer import Peer
 
 OKA = "oka"
+BATCH = 16_384
+"""Most rows of a batch of columns."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,8 @@ class Work(ABC):
     record_bytes: ClassVar[int]
     api: ClassVar[str] = "columnar"
     """How it is written in Oka."""
+    batch: ClassVar[int] = BATCH
+    """Most records of a batch."""
     peers: ClassVar[tuple[Peer, ...]]
     """The others; ratios are to the first."""
 
@@ -72,16 +76,16 @@ class Work(ABC):
     def cases(self, records: int, parallelism: int) -> list[WorkCase]:
         """The case of Oka, and those of the peers that are here."""
         ways = [(OKA, self.api, "local", "shm")]
-        ways += [(peer.system, peer.api, "own", "own") for peer in self.peers if not peer.missing()]
+        ways += [
+            (peer.system, peer.api, "own", "own")
+            for peer in self.peers
+            if not peer.missing() and parallelism <= peer.most_tasks
+        ]
         return [
             WorkCase(
-                *(*way, self.record_bytes, BATCH, parallelism),
+                *(*way, self.record_bytes, self.batch, parallelism),
                 work=self.name,
                 input_records=records,
             )
             for way in ways
         ]
-
-
-BATCH = 16_384
-"""Most rows of a batch."""

@@ -26,7 +26,11 @@ def bench(*arguments: object) -> Any:
 
 
 @pytest.mark.parametrize("work", connectors.WORKS)
-def test_each_work_is_a_row_of_each_system_that_is_here(work: str, tmp_path: Path) -> None:
+def test_each_work_is_a_row_of_each_system_that_is_here(
+    work: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    if work.startswith("kafka"):
+        request.getfixturevalue("kafka_programs")
     file = tmp_path / "connectors.json"
     ended = bench("--work", work, "--json", file)
     assert ended.exit_code == 0, ended.output
