@@ -25,7 +25,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@echo "setting up $(VENV) and building the Rust core: a few minutes the first time"
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet maturin
-	$(BIN)/maturin develop --release --locked --extras ray,arrow,kafka,bench,report,dev
+	$(BIN)/maturin develop --release --locked --extras ray,arrow,kafka,avro,bench,report,dev
 	@touch $@
 
 $(BUILT): $(INSTALLED) $(RUST)
@@ -112,7 +112,7 @@ COVERAGE := -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
 	-Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
 	-Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1
 FUZZ_SECONDS ?= 60
-FUZZ_TARGETS := frames values columns blobs replies
+FUZZ_TARGETS := frames values columns blobs replies messages
 HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 
 fuzz: ## random bytes, guided by coverage, into the decoders; FUZZ_SECONDS=60 in all

@@ -1,7 +1,7 @@
 from typing import Any, SupportsFloat, SupportsIndex, final
 from typing_extensions import disjoint_base
 
-__all__ = ["Aggregate", "AggregateError", "Batch", "Blob", "BlobNode", "BlobStatistics", "Cancelled", "ChannelLost", "Control", "DecodeError", "Digests", "EncodeError", "Finder", "FrozenDict", "HttpGateway", "HttpReplies", "HttpStream", "InputStatistics", "Join", "KeptRows", "KeyExtractError", "KeyedEntries", "Landing", "LatencyHistogram", "Latest", "Network", "NetworkError", "NetworkStatistics", "OutputGate", "OutputStatistics", "Paired", "ResourceError", "S3Client", "StorageFailed", "WindowAggregate", "WindowFold", "ipc_streams", "keyed_entries", "mapped", "needs", "partition", "plain_keys", "register_extensions", "take_rows", "use_precise_timers", "xxh3"]
+__all__ = ["Aggregate", "AggregateError", "AvroDecoder", "Batch", "Blob", "BlobNode", "BlobStatistics", "Cancelled", "ChannelLost", "Control", "DecodeError", "Digests", "EncodeError", "Finder", "FrozenDict", "HttpGateway", "HttpReplies", "HttpStream", "InputStatistics", "Join", "JsonDecoder", "KeptRows", "KeyExtractError", "KeyedEntries", "Landing", "LatencyHistogram", "Latest", "Network", "NetworkError", "NetworkStatistics", "OutputGate", "OutputStatistics", "Paired", "ResourceError", "S3Client", "StorageFailed", "WindowAggregate", "WindowFold", "ipc_streams", "keyed_entries", "mapped", "needs", "partition", "plain_keys", "register_extensions", "take_rows", "use_precise_timers", "xxh3"]
 
 @final
 class Aggregate:
@@ -61,6 +61,21 @@ class AggregateError(Exception):
     A record does not suit the aggregate: its key or value is missing or of the wrong kind.
     """
     def __new__(cls, /, message: "str") -> AggregateError: ...
+
+@final
+class AvroDecoder:
+    """
+    Makes rows of messages that are a record of Avro each. Without `fetch`, all were written by this schema. With
+    it, a zero and four bytes of an id are in front of each; `fetch` is called with an id once, and gives the
+    writer's schema. If it raises DecodeError, messages with that id are rejected. Raises ValueError for a schema
+    that is none.
+    """
+    def __new__(cls, /, schema: "str | None", fetch: "Any" = None) -> AvroDecoder: ...
+    def decode(self, /, messages: "list[bytes | None]") -> "tuple[list[Any], list[tuple[int, str]]]":
+        """
+        Batches of a row for each message that is not rejected, and the places of the others with a reason. There
+        is one batch, unless messages of several schemas came without a schema to read them by.
+        """
 
 @final
 class Batch:
@@ -559,6 +574,19 @@ class Join:
         """
         Goes on with rows that were kept, those of a key behind each other; `watermark` was that of
         all. Gives their numbers.
+        """
+
+@final
+class JsonDecoder:
+    """
+    Makes rows of messages that are a JSON object each, by a schema: anything with `__arrow_c_schema__`.
+    Raises ValueError for types that JSON has no values of.
+    """
+    def __new__(cls, /, schema: "Any") -> JsonDecoder: ...
+    def decode(self, /, messages: "list[bytes | None]") -> "tuple[Any, list[tuple[int, str]]]":
+        """
+        A pyarrow.RecordBatch of a row for each message that is not rejected, and the places of the others with
+        a reason. None is a row of nulls.
         """
 
 @final

@@ -11,6 +11,7 @@ from engine import record
 from engine._native import (
     Aggregate,
     AggregateError,
+    AvroDecoder,
     Batch,
     Blob,
     BlobNode,
@@ -28,6 +29,7 @@ from engine._native import (
     HttpStream,
     InputStatistics,
     Join,
+    JsonDecoder,
     KeptRows,
     KeyedEntries,
     KeyExtractError,
@@ -59,6 +61,7 @@ from engine.partitioner import Hash, Partitioner
 __all__ = [
     "Aggregate",
     "AggregateError",
+    "AvroDecoder",
     "Batch",
     "Blob",
     "BlobNode",
@@ -76,6 +79,7 @@ __all__ = [
     "HttpStream",
     "InputStatistics",
     "Join",
+    "JsonDecoder",
     "KeptRows",
     "KeyExtractError",
     "KeyedEntries",

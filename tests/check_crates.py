@@ -1,7 +1,7 @@
 """Holds the direction of the crates, and that rust/checked.toml knows all of them.
 
-native -> codec, blob, http, s3, join, transport, columnar -> compute -> protocol, window, ring
--> ipc.
+native -> codec, formats, blob, http, s3, join, transport, columnar -> compute -> protocol, window,
+ring -> ipc.
 """
 
 import json
@@ -20,7 +20,14 @@ ALLOWED = {
     "oka-ring-loom": set(),
     "oka-transport": {"oka-ipc", "oka-protocol", "oka-ring"},
     "oka-blob": {"oka-ipc"},
-    "oka-fuzz": {"oka-protocol", "oka-columnar", "oka-compute", "oka-blob", "oka-http"},
+    "oka-fuzz": {
+        "oka-protocol",
+        "oka-columnar",
+        "oka-compute",
+        "oka-blob",
+        "oka-formats",
+        "oka-http",
+    },
     "oka-instructions": {
         "oka-protocol",
         "oka-ring",
@@ -30,6 +37,7 @@ ALLOWED = {
     },
     "oka-columnar": {"oka-protocol", "oka-compute", "oka-window"},
     "oka-codec": {"oka-compute", "oka-protocol"},
+    "oka-formats": set(),
     "oka-http": {"oka-ipc"},
     "oka-s3": set(),
     "oka-nexmark": set(),
@@ -40,6 +48,7 @@ ALLOWED = {
         "oka-codec",
         "oka-columnar",
         "oka-compute",
+        "oka-formats",
         "oka-transport",
         "oka-blob",
         "oka-http",

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from engine.columns import is_columns, rows
 from engine.graph.failing import FailureContext
+from engine.network import DecodeError
 
 Rejected: TypeAlias = list[tuple[int, Exception]]
 """The places of messages that could not be decoded, in ascending order, each with the error."""
@@ -26,8 +27,10 @@ class Format(ABC):
     It is a value, which is pickled. State is in what its methods make, once for each task.
     """
 
-    emits_columns: bool = False
-    """Whether messages become columns."""
+    @property
+    def emits_columns(self) -> bool:
+        """Whether messages become columns."""
+        return False
 
     @abstractmethod
     def decoder(self) -> Decoder:
@@ -36,6 +39,11 @@ class Format(ABC):
     def encoder(self) -> Encoder:
         """The function of one task that encodes records."""
         raise TypeError(f"{type(self).__name__} does not encode, expected a format that does")
+
+
+def in_places(rejected: list[tuple[int, str]]) -> Rejected:
+    """What a decoder in Rust has rejected, with errors of the reasons."""
+    return [(place, DecodeError(reason)) for place, reason in rejected]
 
 
 def each_decoded(decode: Callable[[bytes], Any]) -> Decoder:

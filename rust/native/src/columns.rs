@@ -60,6 +60,13 @@ fn capsules<'py>(columns: &Bound<'py, PyAny>) -> PyResult<(Bound<'py, PyCapsule>
     Ok((schema, array))
 }
 
+/// The schema of anything that has `__arrow_c_schema__`, as a pyarrow.Schema does.
+pub(crate) fn import_schema(schema: &Bound<'_, PyAny>) -> PyResult<Schema> {
+    let capsule = schema.call_method0(pyo3::intern!(schema.py(), "__arrow_c_schema__"))?;
+    let schema = Schema::try_from(schema_of(&capsule.cast_into::<PyCapsule>()?)?);
+    schema.map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
 fn schema_of<'a>(capsule: &'a Bound<'_, PyCapsule>) -> PyResult<&'a FFI_ArrowSchema> {
     let schema = capsule.pointer_checked(Some(c"arrow_schema"))?;
     // SAFETY: a capsule of this name holds such a structure, for as long as it is there.

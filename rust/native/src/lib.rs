@@ -3,7 +3,7 @@
 //!
 //! Batches cross this boundary, never single records: the gate of [`network`] encodes a list in one pass and
 //! decodes a frame into a list when Python needs one, [`operators`] work on a frame without Python objects,
-//! [`columns`] hands record batches over as they are. Everything that waits does so without the GIL.
+//! [`columns`] hands record batches over as they are, [`formats`] makes them of messages. Everything that waits does so without the GIL.
 //! Decisions live in the crates below.
 
 #![allow(
@@ -15,6 +15,7 @@ mod blob;
 mod columns;
 mod error;
 mod extension;
+mod formats;
 mod http;
 mod memory;
 mod network;
@@ -36,6 +37,8 @@ mod _native {
     };
     #[pymodule_export]
     use super::extension::register_extensions;
+    #[pymodule_export]
+    use super::formats::{AvroDecoder, JsonDecoder};
     #[pymodule_export]
     use super::http::{HttpGateway, HttpReplies, HttpStream};
     #[pymodule_export]

@@ -18,7 +18,7 @@ from engine.job import JobHandle
 from engine.plan import Plan
 from engine.testing.threads import ThreadLauncher
 from operators import Stream, source
-from operators.formats import Bytes, Decode, Format, Json, Messages, Text
+from operators.formats import Avro, Bytes, Decode, Format, Json, Messages, Text
 from operators.sinks import Collect, Discard
 from operators.sources import Collection
 from tests.rescaling import braked, run
@@ -64,11 +64,18 @@ class Log(Collection[Any]):
         return replace(self.followed_by.properties, rate=self.rate)
 
 
+AVRO = {"type": "record", "name": "N", "fields": [{"name": "n", "type": "long"}]}
 FORMATS: dict[str, tuple[Format, Any]] = {
     "text": (Text(), lambda n: (f"{n}".encode(), f"{n}")),
     "json": (Json(), lambda n: (json.dumps({"n": n}).encode(), {"n": n})),
+    "columns": (Json({"n": "int64"}), lambda n: (json.dumps({"n": n}).encode(), {"n": n})),
+    "avro": (Avro(AVRO), lambda n: (bytes([2 * n % 128]), {"n": n % 64})),
+    "avro columns": (
+        Avro(AVRO, columns=True),
+        lambda n: (bytes([2 * n % 128]), {"n": n % 64}),
+    ),
 }
-POISON = b"\xff"
+POISON = b"\xff" * 10
 
 
 def messages(kind: str, count: int, poisoned: set[int]) -> tuple[list[bytes], list[Any]]:
@@ -131,7 +138,7 @@ def test_with_dead_letter_they_come_out_of_the_side_output(
     assert ordered(result.outputs["collect"]) == ordered(good)
     dead = result.outputs["dead"]
     assert ordered([value for value, _ in dead]) == ordered([sent[n] for n in bad])
-    assert all("UTF-8" in words for _, words in dead)
+    assert all(words.startswith("DecodeError: not ") for _, words in dead)
     assert result.statistics.operators[0].errors == len(bad)
 
 
@@ -143,7 +150,8 @@ def test_by_default_the_first_one_fails_the_job_and_is_named(kind: str) -> None:
         engine.testing.run(log.sink(Discard()))
     words = str(raised.value)
     assert words.startswith("operator 'log' (task log -> discard[0]) failed on record ")
-    assert "Numbered(offset=4, value=b'\\xff4'): DecodeError: not UTF-8: byte 0xff" in words
+    assert "Numbered(offset=4, value=b'\\xff" in words
+    assert ": DecodeError: not " in words
     assert "hint: on_error='skip' leaves such messages out" in words
 
 
