@@ -40,7 +40,13 @@ class OwnPartition:
     def open(self) -> Partition:
         """The partition, which is opened if it was not."""
         if self._partition is None:
-            self._partition = self._open(self._start)
+            opened = self._open(self._start)
+            if not isinstance(opened, Partition):
+                raise TypeError(
+                    f"open_partition gave {type(opened).__name__} {opened!r:.80}, expected a "
+                    "Partition"
+                )
+            self._partition = opened
         return self._partition
 
     @property

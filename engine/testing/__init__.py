@@ -1,6 +1,7 @@
-"""Running a pipeline in a test: in this process, in a few milliseconds, to its end.
+"""Tests in this process: of a pipeline, in a few milliseconds to its end, and of your connectors.
 
-With a `VirtualClock`, rates and timers take no time and have the same results on every machine.
+`check_source` and `check_sink` find what your own source or sink does wrong. With a `VirtualClock`,
+rates and timers take no time and have the same results on every machine.
 """
 
 from __future__ import annotations

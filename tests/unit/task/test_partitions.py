@@ -71,3 +71,24 @@ def test_a_job_that_fails_tells_nobody(logs: Logs) -> None:
     parts.abort()
     assert logs.open == {"p0": 0, "p1": 0}
     assert logs.committed == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"open_partition": lambda *_: None}, "open_partition gave NoneType None, expected a Part"),
+        ({"partitions": lambda _: ["p0", 7]}, "partitions gave 7, expected names: str"),
+    ],
+)
+def test_what_a_source_gives_is_checked(logs: Logs, wrong: dict[str, object], words: str) -> None:
+    source = type("Wrong", (LogSource,), wrong)(NAME, bounded=False)
+    with pytest.raises(TypeError, match=words):
+        Partitions(source, TaskContext("t[0]", 0, 1, 2, "job"), SHARES, {})
+
+
+@pytest.mark.parametrize("given", [("a", "b"), "ab", 7, {"a": 1}])
+def test_what_a_poll_gives_is_checked(logs: Logs, given: object) -> None:
+    source = LogSource(NAME, form=lambda _: given)
+    parts = Partitions(source, TaskContext("t[0]", 0, 1, 2, "job"), SHARES, {})
+    with pytest.raises(TypeError, match=r"poll gave .*, expected a list, columns or None"):
+        next(iter(parts))
