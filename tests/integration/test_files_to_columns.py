@@ -11,6 +11,7 @@ from typing import Any
 from unittest import mock
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
@@ -287,6 +288,21 @@ def test_new_files_are_found_while_a_job_runs(files: Files) -> None:
     tasks.discover()
     tasks.run()
     assert sorted(tasks.found) == expected
+
+
+@pytest.mark.parametrize(
+    "files", [kind for kind in KINDS if kind.format == "parquet"], ids=str, indirect=True
+)
+def test_a_condition_on_rows(files: Files) -> None:
+    """Also where a job stops between rows that are left out."""
+    files.write("1", range(40))
+    where = (pc.field("id") > 17) & (pc.bit_wise_and(pc.field("id"), 1) == 1)
+    for stop in range(12):
+        first = Tasks(files.source(where=where), 1)
+        first.run(stop)
+        second = Tasks(files.source(where=where), 2, first.positions)
+        second.run()
+        assert sorted(first.found + second.found) == list(range(19, 40, 2))
 
 
 def test_a_file_that_changes_while_a_job_runs_is_named(files: Files) -> None:

@@ -254,6 +254,14 @@ def test_values_of_all_kinds_come_through_parquet(tmp_path: Path) -> None:
     assert found.to_pylist() == table.to_pylist()
 
 
+def test_texts_are_read_as_a_dictionary_where_the_schema_says_so(tmp_path: Path) -> None:
+    values = ["x", None, "y"] * 10
+    write(tmp_path / "1.parquet", text=values)
+    write(tmp_path / "2.parquet", text=pa.array(values).dictionary_encode())
+    schema = pa.schema([("text", pa.dictionary(pa.int32(), pa.string()))])
+    assert [row["text"] for row in rows(ParquetFiles(tmp_path, schema))] == values * 2
+
+
 def test_a_thousand_columns(tmp_path: Path) -> None:
     write(tmp_path / "a.parquet", **{f"c{number}": [number] * 3 for number in range(1000)})
     (batch,) = read(ParquetFiles(tmp_path / "a.parquet"))
