@@ -7,7 +7,7 @@ import io
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,7 +43,7 @@ class CsvFiles(TextColumnFiles):
     def __init__(
         self,
         paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
-        schema: pa.Schema | None = None,
+        schema: pa.Schema | Mapping[str, Any] | None = None,
         columns: Iterable[str] | None = None,
         *,
         header: bool = True,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,7 +34,7 @@ class JsonFiles(TextColumnFiles):
     def __init__(
         self,
         paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
-        schema: pa.Schema | None = None,
+        schema: pa.Schema | Mapping[str, Any] | None = None,
         columns: Iterable[str] | None = None,
         *,
         watch: float | None = None,
@@ -81,7 +82,7 @@ class _JsonRows(Rows):
                 self._arrow.BufferReader(block), options, self._options
             )
         except (self._arrow.ArrowInvalid, NotImplementedError) as error:
-            raise ValueError(str(error).removeprefix("JSON parse error: ")) from None
+            raise ValueError(_ROW.sub("", str(error))) from None
         (batch,) = table.combine_chunks().to_batches()
         if self._schema is None:
             return batch
@@ -89,3 +90,4 @@ class _JsonRows(Rows):
 
 
 _FEED = 10
+_ROW = re.compile(r"^JSON parse error: | in row [0-9]+$")

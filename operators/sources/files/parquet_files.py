@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +43,7 @@ class ParquetFiles(ColumnFiles):
     def __init__(
         self,
         paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
-        schema: pa.Schema | None = None,
+        schema: pa.Schema | Mapping[str, Any] | None = None,
         columns: Iterable[str] | None = None,
         where: pc.Expression | None = None,
         *,

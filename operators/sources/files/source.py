@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from engine.columns import import_pyarrow
@@ -12,6 +12,7 @@ from engine.errors import CheckpointError, GraphError
 from engine.graph.context import TaskContext
 from engine.graph.operator import Properties
 from engine.graph.partitions import Partition, PartitionedSource, PartitionReader
+from operators.formats.schema import schema_of as declared
 from operators.sources.files.parts import FilePart, cut
 from operators.sources.files.stores import Store, store_of
 from operators.sources.layout import Piece
@@ -35,7 +36,7 @@ class ColumnFiles(PartitionedSource[Any]):
     def __init__(
         self,
         paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
-        schema: pa.Schema | None,
+        schema: pa.Schema | Mapping[str, Any] | None,
         columns: Iterable[str] | None,
         watch: float | None,
     ) -> None:
@@ -59,7 +60,7 @@ class ColumnFiles(PartitionedSource[Any]):
         if self.columns is not None and not self.columns:
             raise GraphError("columns has no name, expected at least one")
         self.discover_seconds = watch
-        self.given = schema
+        self.given = None if schema is None else declared(self._name, schema)
         """The schema that the user gave."""
         self.schema: pa.Schema | None = None
         """The schema of what comes out."""
@@ -72,21 +73,19 @@ class ColumnFiles(PartitionedSource[Any]):
 
     def validate(self) -> None:
         """Fix the files, unless they are watched, and the schema."""
-        pyarrow = import_pyarrow(self._name)
+        import_pyarrow(self._name)
         stores = [store_of(pattern) for pattern in self.patterns]
         files = list(_found(stores))
         if self.discover_seconds is None:
             self._files = files
             self._check_found(stores)
         schema = self.given
-        if schema is not None and not isinstance(schema, pyarrow.Schema):
-            raise GraphError(f"schema is {schema!r:.80}, expected a pyarrow.Schema")
         if schema is None:
             if not files:
                 raise GraphError(
                     f"{self._name} has no file yet whose schema it could take: "
                     f"{', '.join(self.patterns)}",
-                    hint="give a schema: schema=pyarrow.schema([...])",
+                    hint='give one, such as schema={"city": "string", "amount": "double"}',
                 )
             schema = self.schema_of(files[0], store_of(files[0].path))
         names = schema.names
@@ -126,9 +125,10 @@ class ColumnFiles(PartitionedSource[Any]):
     def _check_found(self, stores: Iterable[Store]) -> None:
         for pattern, store in zip(self.patterns, stores, strict=True):
             if not any(map(store.has, self._files or ())) and not store.has_any():
+                here = f"relative paths begin at {os.getcwd()}"  # noqa: PTH109 - it is shown
                 raise GraphError(
                     f"there is no file at {pattern!r}, expected at least one",
-                    hint=f"relative paths begin at {os.getcwd()}",  # noqa: PTH109 - it is shown
+                    hint="keys are case-sensitive" if pattern.startswith("s3:") else here,
                 )
 
 

@@ -62,7 +62,7 @@ class TextColumnFiles(ColumnFiles):
         if batch is None:
             raise GraphError(
                 f"{file.path} has no row whose types could be taken",
-                hint="give a schema: schema=pyarrow.schema([...])",
+                hint='give one, such as schema={"city": "string", "amount": "double"}',
             )
         pyarrow = import_pyarrow(self._name)
         return pyarrow.schema(
