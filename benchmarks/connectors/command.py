@@ -13,8 +13,8 @@ from pathlib import Path
 
 import click
 
+from benchmarks.connectors import kafka, reads
 from benchmarks.connectors.files import WRITES
-from benchmarks.connectors.kafka import READS
 from benchmarks.connectors.work import OKA, Work, WorkCase
 from benchmarks.options import file_options, names_option, parallelism_option, repeats_option
 from benchmarks.schema.result import Result, Row
@@ -22,7 +22,7 @@ from benchmarks.sweep import Cell, Settings, every_case, missing, sweep
 from engine.report.tables import table
 from engine.units import rate
 
-WORKS: dict[str, Work] = {work.name: work for work in (*WRITES, *READS)}
+WORKS: dict[str, Work] = {work.name: work for work in (*WRITES, *reads.READS, *kafka.READS)}
 
 
 @click.command("connectors")

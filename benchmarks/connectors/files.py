@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import engine
 from benchmarks.connectors.work import BATCH, OKA, Work, WorkCase
@@ -35,7 +35,7 @@ class FileWork(Work):
     """The common part: files of orders, and an S3 server if the place is one."""
 
     record_bytes = 75
-    peers = (PYARROW,)
+    peers: ClassVar[tuple[Peer, ...]] = (PYARROW,)
     in_s3 = False
 
     @contextmanager
