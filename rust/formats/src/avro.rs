@@ -119,12 +119,10 @@ impl AvroDecoder {
         Ok((id, body, writer.decoder.as_mut().expect("made above")))
     }
 
-    /// Begin anew: a decoder that has failed keeps what it has read.
+    /// Begin anew: a decoder that has failed keeps what it has read, and does not tell.
     fn reset(&mut self) {
         for writer in self.writers.values_mut() {
-            if !writer.decoder.as_ref().is_some_and(Decoder::batch_is_empty) {
-                writer.decoder = None;
-            }
+            writer.decoder = None;
         }
     }
 

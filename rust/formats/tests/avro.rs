@@ -57,6 +57,15 @@ fn records_of_one_schema() {
 }
 
 #[test]
+fn half_of_a_record_at_the_beginning_is_rejected_alone() {
+    let mut decoder = AvroDecoder::of_schema(TWO.to_owned()).unwrap();
+    let messages = [b"\x02a".to_vec(), two("b", 1), two("c", 2)];
+    let Decoded { rows, rejected } = decoded(&mut decoder, &messages);
+    assert_eq!((rows[0].num_rows(), rejected.len()), (2, 1));
+    assert_eq!(rejected[0].0, 0);
+}
+
+#[test]
 fn messages_with_ids_become_columns_of_the_reader_in_their_order() {
     let mut decoder = AvroDecoder::of_ids(Some(READER.to_owned())).unwrap();
     let messages = [
