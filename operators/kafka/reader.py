@@ -89,11 +89,22 @@ class KafkaReader(PartitionReader):
             self._find_deleted(set(self._names))
         return self._names
 
+    def check(self) -> None:
+        """Raise StorageError if a topic is missing, or the brokers that have it do not answer."""
+        found = [name.rpartition("/") for name in self.partitions()]
+        if found:
+            self._ask(lambda: self._offsets.ends([(topic, int(n)) for topic, _, n in found]))
+
     def _metadata(self, topic: str, is_first: bool) -> Any:
         found = self._ask(lambda: self._client.list_topics(topic, _ANSWER_SECONDS)).topics[topic]
         if found.error is not None and (is_first or found.error.name() not in _NO_TOPIC):
             raise self.error(f"find topic {topic!r}", found.error)
         return found
+
+    def _is_gone(self, partition: KafkaPartition) -> bool:
+        """Whether the broker says that there is no such partition."""
+        found = self._metadata(partition.topic, False)
+        return found.error is not None or partition.number not in found.partitions
 
     def _find_deleted(self, names: set[str]) -> None:
         """End or fail partitions that are gone; a broker that has just started may not know one."""
@@ -111,8 +122,10 @@ class KafkaReader(PartitionReader):
             except self._exception as failed:
                 error = failed.args[0]
                 self._hand_out(self._client.consume(1, 0.1))  # it tells why none answers
-                if not self.availability.note(error) or time.monotonic() > until:
-                    raise self.error("reach the broker", error) from None
+                is_unsure = error.name() in _UNSURE  # the client may have looked nowhere
+                if not (self.availability.note(error) or is_unsure) or time.monotonic() > until:
+                    why = self.availability.error if is_unsure else None
+                    raise self.error("reach the broker", why or error) from None
                 self.availability.tell()
 
     def open_partition(self, name: str, position: Any) -> KafkaPartition:
@@ -128,7 +141,10 @@ class KafkaReader(PartitionReader):
         """Find the offsets of the new partitions, and read on from there."""
         new, self._new = self._new, []
         names = self._names or ()
-        self._offsets_of([each for each in new if each.name not in names], "end")  # is it there?
+        for each in new:
+            if each.name not in names and self._is_gone(each):
+                self._fail(each, self._no_topic)
+        new = [each for each in new if each.is_there]
         starts = self._offsets_of([each for each in new if each.offset is None], "start")
         for each in new:
             if each.offset is None and each.of in starts:
@@ -148,14 +164,7 @@ class KafkaReader(PartitionReader):
         if not new:
             return {}
         ask = self._offsets.starts if which == "start" else self._offsets.ends
-        try:
-            asked = self._ask(lambda: ask([each.of for each in new]))
-        except StorageError as error:  # none of them is there
-            if error.code not in _NO_TOPIC:
-                raise
-            for each in new:
-                self._fail(each, self._no_topic)
-            return {}
+        asked = self._ask(lambda: ask([each.of for each in new]))
         for each, found in zip(new, asked, strict=True):
             if found.error is not None:
                 self._fail(each, found.error)
@@ -308,6 +317,7 @@ _ANSWER_SECONDS = 3.0
 _LOOK_SECONDS = 0.2
 _TOGETHER = 999
 """Messages that are taken at once with the first that comes."""
-_NO_TOPIC = ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION", "UNKNOWN_TOPIC_ID")
+_NO_TOPIC = ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "UNKNOWN_TOPIC_ID")
+_UNSURE = ("_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC")
 _PASSING = ("_TRANSPORT", "_ALL_BROKERS_DOWN", "_RESOLVE", "_TIMED_OUT", "_WAIT_COORD")
 """Errors of connections, which the client makes again."""

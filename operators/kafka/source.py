@@ -115,7 +115,7 @@ class KafkaSource(PartitionedSource[Any]):
 
         reader = KafkaReader(self, "oka", "oka")
         try:
-            list(reader.partitions())
+            reader.check()
         finally:
             reader.close()
 
