@@ -29,8 +29,8 @@ class Partition(ABC):
         """The next records, at most `limit`, without waiting; `[]` for none yet, None at the end.
 
         They are a list, or columns: any object with `__arrow_c_array__` or `__arrow_c_stream__`,
-        whose rows never become Python objects on the way. A stream may have any number of rows: the
-        engine takes as many at a time as it needs.
+        whose rows never become Python objects on the way. Columns may have more rows: the engine
+        takes as many at a time as it needs, and of a stream one batch after the other.
         """
 
     @property

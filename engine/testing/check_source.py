@@ -81,10 +81,10 @@ class _Check:
             )
         with closing(self._reader(1, 2)) as reader:
             others = set(reader.partitions())
-        if lost := set(self._names) - set(again) or set(self._names) - others:
+        if new := {*again, *others} - set(self._names):
             raise CheckFailed(
-                f"{self._kind}: partition {min(lost)!r} is no longer in partitions(), expected the "
-                "same names in each call and each task",
+                f"{self._kind}: partitions() gave the new name {min(new)!r}, expected the same "
+                "names in each call and each task",
                 "a name that changes is another partition, and is read again",
             )
         if type(self._source).number is PartitionedSource.number:
@@ -282,10 +282,9 @@ class _Check:
             given = partition.poll(self._size)
             if given is None:
                 return None
-            is_stream = not hasattr(given, "__arrow_c_array__") and type(given) is not list
             batches = list(as_batches(given, self._size))
         count = sum(map(len, batches))
-        if count > self._size and not is_stream:
+        if count > self._size and type(given) is list:
             raise CheckFailed(
                 f"{self._kind}: poll({self._size}) of partition {name!r} gave {count} records, "
                 f"expected at most {self._size}",

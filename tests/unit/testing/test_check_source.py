@@ -248,7 +248,7 @@ class OneReader(Shards):
 
 WRONG_SOURCES: dict[type[Shards], str] = {
     ByHash: r"number\('shard-0'\) is -?\d+, and -?\d+ in another process.*two tasks would read",
-    Renamed: r"partition 'shard-0-\d+' is no longer in partitions\(\)",
+    Renamed: r"partitions\(\) gave the new name 'shard-0-\d+'",
     Twice: r"partitions\(\) gave .*, expected names: at least one, and each once",
     Few: "1 of 1 partitions have records.*this shows nothing",
     Unsendable: "cannot be sent to tasks",
