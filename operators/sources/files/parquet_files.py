@@ -216,11 +216,13 @@ def _dictionaries(source: ParquetFiles) -> list[str]:
 def _parquet(opened: Any, path: str, dictionaries: Iterable[str] = ()) -> pq.ParquetFile:
     import pyarrow.parquet  # here, since most jobs read none
 
+    is_local = isinstance(opened, pyarrow.OSFile)
     try:
         return pyarrow.parquet.ParquetFile(
             opened,
             read_dictionary=list(dictionaries),
-            pre_buffer=not isinstance(opened, pyarrow.OSFile),  # fewer, longer ranges of an object
+            pre_buffer=not is_local,  # fewer, longer ranges of an object
+            buffer_size=_BUFFER_BYTES if is_local else 0,  # rather than a whole row group
             page_checksum_verification=True,
         )
     except (OSError, ValueError) as error:
@@ -304,6 +306,8 @@ def _unreadable(error: Exception, path: str, what: str) -> OSError:
 
 
 _BATCH_BYTES = 4 << 20
+_BUFFER_BYTES = 1 << 18
+"""Bytes of each column of a file on disk that are read at once."""
 _MOST_ROWS = 1 << 16
 _MOST_TRIED = 100
 """Columns that the text of a condition seems to name, of which it is tried whether it does."""
