@@ -22,6 +22,7 @@ from engine.graph.context import TaskContext
 from engine.job import JobHandle
 from engine.plan import Plan
 from engine.programs.s3_server import S3Server
+from engine.testing import check_source
 from engine.testing.threads import ThreadLauncher
 from operators import source
 from operators.sinks import Collect, Discard
@@ -372,3 +373,15 @@ def test_a_job_that_watches_reads_what_comes(tmp_path: Path) -> None:
 def noted(batch: Any) -> Any:
     SEEN.extend(batch["id"].to_pylist())
     return batch
+
+
+@pytest.mark.parametrize(
+    "files",
+    [kind for kind in KINDS if kind.where == "disk" and not kind.packing],
+    ids=str,
+    indirect=True,
+)
+def test_the_sources_keep_the_promises_of_sources_of_partitions(files: Files) -> None:
+    files.write("1", range(40))
+    files.write("2", range(40, 80))
+    check_source(files.source(), batch_size=2)
