@@ -2,26 +2,45 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from engine.errors import EngineError
 from engine.graph.partitions import Partition
 
-if TYPE_CHECKING:
-    from operators.kafka.reader import KafkaReader
+
+class SharedClient(Protocol):
+    """What partitions ask of the client that those of a task share."""
+
+    def begin(self) -> None:
+        """Find the offsets of new partitions."""
+
+    def fetch(self, limit: int) -> None:
+        """Hand out the next messages of all partitions."""
+
+    def given(self, count: int) -> None:
+        """A partition has given so many."""
+
+    def lag(self, partition: KafkaPartition, offset: int) -> int | None:
+        """The messages behind the offset."""
+
+    def committed(self, partition: KafkaPartition, offset: int) -> None:
+        """The offset is final."""
+
+    def forget(self, partition: KafkaPartition) -> None:
+        """Read no more of a partition."""
 
 
 class KafkaPartition(Partition):
-    """A partition, whose messages the reader hands it.
+    """A partition, whose messages the client hands it.
 
     Its position is the offset of the next message; with that of its end, if it has one.
     """
 
     def __init__(
-        self, reader: KafkaReader, topic: str, number: int, position: Any, values: bool
+        self, client: SharedClient, topic: str, number: int, position: Any, values: bool
     ) -> None:
         """`values` says that records are the messages' bytes, not the messages."""
-        self._reader = reader
+        self._client = client
         self.topic, self.number = topic, number
         self.of, self.name = (topic, number), f"{topic}/{number}"
         self.offset: int | None = None
@@ -43,12 +62,12 @@ class KafkaPartition(Partition):
         """The next messages; raises CheckpointError where they are lost."""
         if not self.waiting:
             if self.offset is None:
-                self._reader.begin()
+                self._client.begin()
             if self._is_over or self._is_at_end():
                 return None
             if self._error is not None:
                 raise self._error
-            self._reader.fetch(limit)
+            self._client.fetch(limit)
             if not self.waiting:
                 return []
         given = self.waiting
@@ -57,7 +76,7 @@ class KafkaPartition(Partition):
             given = given[:limit]
         else:
             self.waiting = []
-        self._reader.given(len(given))
+        self._client.given(len(given))
         self.offset = given[-1].offset() + 1
         if self.end is not None and self.offset > self.end:
             given = [message for message in given if message.offset() < self.end]
@@ -70,7 +89,7 @@ class KafkaPartition(Partition):
     def position(self) -> Any:
         """The offset of the next message, with that of the end if there is one."""
         if self.offset is None:
-            self._reader.begin()
+            self._client.begin()
         assert self.offset is not None
         if self.reached > self.offset and not self.waiting:
             self.offset = self.reached
@@ -79,11 +98,11 @@ class KafkaPartition(Partition):
     @property
     def lag(self) -> int | None:
         """The messages in the log behind the position."""
-        return self._reader.lag(self, self.offset or 0) if self.offset is not None else None
+        return self._client.lag(self, self.offset or 0) if self.offset is not None else None
 
     def committed(self, position: Any) -> None:
         """Have the group's offset committed, for tools."""
-        self._reader.committed(self, position[0] if isinstance(position, tuple) else position)
+        self._client.committed(self, position[0] if isinstance(position, tuple) else position)
 
     @property
     def is_there(self) -> bool:
@@ -96,4 +115,4 @@ class KafkaPartition(Partition):
 
     def close(self) -> None:
         """Read no more of it."""
-        self._reader.forget(self)
+        self._client.forget(self)

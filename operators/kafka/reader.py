@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engine.errors import CheckpointError, StorageError
 from engine.graph.partitions import PartitionReader
@@ -14,9 +14,7 @@ from operators.kafka.errors import storage_error
 from operators.kafka.offsets import Offsets
 from operators.kafka.partition import KafkaPartition
 from operators.kafka.settings import import_kafka
-
-if TYPE_CHECKING:
-    from operators.kafka.source import KafkaSource
+from operators.kafka.subscription import Subscription
 
 
 class KafkaReader(PartitionReader):
@@ -26,10 +24,10 @@ class KafkaReader(PartitionReader):
     given, so few of them are held.
     """
 
-    def __init__(self, source: KafkaSource, job: str, task: str) -> None:
+    def __init__(self, subscription: Subscription, job: str, task: str) -> None:
         kafka = import_kafka("KafkaSource")
-        self._source, self._task = source, task
-        self._servers = str(source.settings["bootstrap.servers"])
+        self._subscription, self._task = subscription, task
+        self._servers = str(subscription.settings["bootstrap.servers"])
         self.availability = Availability(f"{task}: KafkaSource", self._servers)
         self._error_of = kafka.Message.error
         self._partition_of, self._topic_of = kafka.Message.partition, kafka.Message.topic
@@ -38,13 +36,13 @@ class KafkaReader(PartitionReader):
         self._no_topic = kafka.KafkaError(kafka.KafkaError.UNKNOWN_TOPIC_OR_PART)
         self._missing: set[tuple[str, int]] = set()
         """Open partitions that the last answer did not have."""
-        settings = {**_DEFAULTS, "group.id": f"oka-{job}", "client.id": task, **source.settings}
-        settings |= _FIXED | {"error_cb": self.availability}
+        settings = {**_DEFAULTS, "group.id": f"oka-{job}", "client.id": task}
+        settings |= subscription.settings | _FIXED | {"error_cb": self.availability}
         try:
             self._client = kafka.Consumer(settings)
         except kafka.KafkaException as error:
             raise self.error("start", error.args[0]) from None
-        self._offsets = Offsets(self._client, source.start)
+        self._offsets = Offsets(self._client, subscription.start)
         self._open: dict[tuple[str, int], KafkaPartition] = {}
         self._of_number: dict[int, KafkaPartition | None] = {}
         """The open partition of each number; None if several topics have it."""
@@ -68,7 +66,7 @@ class KafkaReader(PartitionReader):
         is_first = self._names is None
         if not is_first and self.availability.is_away:
             return self._names or []
-        topics = self._source.topics
+        topics = self._subscription.topics
         try:
             if isinstance(topics, tuple):
                 found = [self._metadata(topic, is_first) for topic in topics]
@@ -131,7 +129,7 @@ class KafkaReader(PartitionReader):
     def open_partition(self, name: str, position: Any) -> KafkaPartition:
         """Begin at an offset, or where the source says."""
         topic, _, number = name.rpartition("/")
-        made = KafkaPartition(self, topic, int(number), position, self._source.is_bytes)
+        made = KafkaPartition(self, topic, int(number), position, self._subscription.values)
         self._open[made.of] = made
         self._of_number[made.number] = None if made.number in self._of_number else made
         self._new.append(made)
@@ -149,7 +147,7 @@ class KafkaReader(PartitionReader):
         for each in new:
             if each.offset is None and each.of in starts:
                 each.offset = starts[each.of]
-        if self._source.end is not None:
+        if self._subscription.end is not None:
             ends = self._offsets_of([each for each in new if each.end is None], "end")
             for each in new:
                 if each.end is None and each.of in ends:
@@ -173,7 +171,7 @@ class KafkaReader(PartitionReader):
     def _fail(self, partition: KafkaPartition, error: Any) -> None:
         """Note why a partition cannot be read."""
         where = f"read partition {partition.number} of topic {partition.topic!r}"
-        if error.name() in _NO_TOPIC and self._source.on_deleted == "end":
+        if error.name() in _NO_TOPIC and self._subscription.on_deleted == "end":
             partition.fail(None)
         elif error.name() in _NO_TOPIC:
             partition.fail(

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 from zlib import crc32
 
 from engine.errors import GraphError
@@ -14,10 +14,10 @@ from engine.graph.context import TaskContext
 from engine.graph.operator import Properties
 from engine.graph.partitions import PartitionedSource, PartitionReader
 from operators.formats import Bytes, Decode, Format, OnMessageError
+from operators.kafka.reader import KafkaReader
 from operators.kafka.record import KafkaMessages
 from operators.kafka.settings import client_settings, import_kafka
-
-Start: TypeAlias = Literal["earliest", "latest"] | datetime | Mapping[str, int]
+from operators.kafka.subscription import Start, Subscription
 
 
 class KafkaSource(PartitionedSource[Any]):
@@ -67,16 +67,16 @@ class KafkaSource(PartitionedSource[Any]):
         """
         if isinstance(topics, str):
             topics = [topics]
-        self.topics = topics if isinstance(topics, re.Pattern) else tuple(dict.fromkeys(topics))
-        if self.topics == () or (
-            isinstance(self.topics, tuple)
-            and not all(isinstance(each, str) and _NAME.fullmatch(each) for each in self.topics)
+        names = topics if isinstance(topics, re.Pattern) else tuple(dict.fromkeys(topics))
+        if names == () or (
+            isinstance(names, tuple)
+            and not all(isinstance(each, str) and _NAME.fullmatch(each) for each in names)
         ):
             raise GraphError(
                 f"KafkaSource got topics={topics!r:.80}, expected names of topics or a pattern",
                 "a pattern is re.compile(r'orders-.*')",
             )
-        self.start = _checked(start)
+        start = _checked(start)
         if end not in (None, "latest"):
             raise GraphError(f"KafkaSource got end={end!r:.80}, expected 'latest' or None")
         if on_deleted not in ("fail", "end"):
@@ -85,20 +85,18 @@ class KafkaSource(PartitionedSource[Any]):
             raise GraphError(
                 f"KafkaSource got discover_seconds={discover_seconds!r:.80}, expected more than 0"
             )
-        self.end = end
         self.discover_seconds = None if end else float(discover_seconds)
-        self.on_deleted = on_deleted
-        self.settings = client_settings("KafkaSource", servers, settings, _OWN)
         self.decode = Decode(
             Bytes() if format is None else format, on_error, KafkaMessages(metadata)
         )
-        self.is_bytes = isinstance(self.decode.format, Bytes) and not metadata
-        """Whether records are the values as they are."""
+        settings = client_settings("KafkaSource", servers, settings, _OWN)
+        values = isinstance(self.decode.format, Bytes) and not metadata
+        self.subscription = Subscription(names, settings, start, end, on_deleted, values)
 
     @property
     def followed_by(self) -> Decode | None:
         """The decoder, if there is something to decode."""
-        return None if self.is_bytes else self.decode
+        return None if self.subscription.values else self.decode
 
     @property
     def properties(self) -> Properties:
@@ -111,9 +109,7 @@ class KafkaSource(PartitionedSource[Any]):
 
     def validate_here(self) -> None:
         """StorageError where no broker answers, or a topic is missing."""
-        from operators.kafka.reader import KafkaReader
-
-        reader = KafkaReader(self, "oka", "oka")
+        reader = KafkaReader(self.subscription, "oka", "oka")
         try:
             reader.check()
         finally:
@@ -126,9 +122,7 @@ class KafkaSource(PartitionedSource[Any]):
 
     def open(self, context: TaskContext) -> PartitionReader:  # type: ignore[override]
         """The reader of one task: one client for all of its partitions."""
-        from operators.kafka.reader import KafkaReader
-
-        return KafkaReader(self, context.job_name, context.task_name)
+        return KafkaReader(self.subscription, context.job_name, context.task_name)
 
 
 def _checked(start: Any) -> Start:
