@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use oka_blob::{ChunkHead, Failed, Header, Message, Refusal};
+use oka_blob::{ChunkHead, FailedNode, Header, Message, Refusal};
 
 fuzz_target!(
     init: oka_fuzz::write_seeds(&seeds()),
@@ -44,7 +44,7 @@ fn seeds() -> Vec<Vec<u8>> {
         Message::Abort(text()),
         Message::Have(5),
         Message::Landed,
-        Message::Done(vec![Failed {
+        Message::Done(vec![FailedNode {
             endpoint: text(),
             reason: text(),
         }]),
