@@ -136,10 +136,10 @@ impl Aggregate {
         let start = reader.position();
         let (key, value) = self.fields.of(reader)?;
         let canonical = key::canonical(key, &mut self.scratch)?;
-        let record = || reader.since(start);
+        let record = reader.since(start);
         let Self { wanted, groups, .. } = self;
         if wanted.careful {
-            groups.check(wanted, canonical, value, record())?;
+            groups.check(wanted, canonical, value, record)?;
         }
         groups.add(wanted, (key, canonical), value, record)
     }

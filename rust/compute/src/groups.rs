@@ -78,16 +78,16 @@ impl Groups {
         reason = "it has two callers, each the loop over records"
     )]
     #[inline(always)]
-    pub(crate) fn add<'r>(
+    pub(crate) fn add(
         &mut self,
         wanted: &Wanted,
         key: Encoded,
         value: &[u8],
-        record: impl FnOnce() -> &'r [u8],
+        record: &[u8],
     ) -> Result<(), Problem> {
         let number = self.keys.find_or_begin(key.1);
         if number == self.keys.len() {
-            return self.begin(wanted, key, value, record());
+            return self.begin(wanted, key.0, key.1, value, record);
         }
         if self.results.add(wanted, number, value, record)? {
             self.touched.touch(number);
@@ -101,13 +101,14 @@ impl Groups {
     fn begin(
         &mut self,
         wanted: &Wanted,
-        key: Encoded,
+        key: &[u8],
+        canonical: &[u8],
         value: &[u8],
         record: &[u8],
     ) -> Result<(), Problem> {
         let number = self.keys.len();
-        self.keys.add(key);
-        let begun = self.results.begin(wanted, value, || record);
+        self.keys.add((key, canonical));
+        let begun = self.results.begin(wanted, value, record);
         self.touched.resize(number + 1);
         begun.inspect_err(|_| self.remove(number))?;
         self.touched.touch(number);

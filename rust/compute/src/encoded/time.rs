@@ -110,37 +110,32 @@ impl TimePath {
         self
     }
 
-    /// The time that begins here.
+    /// The time that begins here, if it is as most are: 64 bits of an integer. `None` leaves it to [`Self::read`].
     #[inline]
-    pub(crate) fn read(&self, encoded: &[u8]) -> Result<Read, ReadError> {
-        let Some(unit) = self.unit else {
-            return Ok(Read::Other);
-        };
+    pub(crate) fn integer(&self, encoded: &[u8]) -> Option<i64> {
         if let [0xcf, number @ ..] = encoded
             && let Some(number) = number.first_chunk()
             && let Ok(number) = i64::try_from(u64::from_be_bytes(*number))
         {
-            return Ok(self.read_as(unit.of_integer(number)));
+            return self.unit?.of_integer(number)?.checked_sub(self.before);
         }
-        self.of_any(unit, encoded)
+        None
     }
 
-    #[inline]
-    fn read_as(&self, microseconds: Option<i64>) -> Read {
-        let time = microseconds.and_then(|found| found.checked_sub(self.before));
-        time.map_or(Read::Far, Read::Microseconds)
-    }
-
-    /// Not what most times are: 64 bits of an integer.
+    /// The time that begins here.
     #[inline(never)]
-    fn of_any(&self, unit: Unit, encoded: &[u8]) -> Result<Read, ReadError> {
+    pub(crate) fn read(&self, encoded: &[u8]) -> Result<Read, ReadError> {
+        let Some(unit) = self.unit else {
+            return Ok(Read::Other);
+        };
         let time = match Reader::new(encoded).read()? {
             Value::Int(number) => unit.of_integer(number),
             Value::Float(number) if number.is_finite() => unit.of_float(number),
             Value::Unsigned(_) => None,
             _ => return Ok(Read::Other),
         };
-        Ok(self.read_as(time))
+        let time = time.and_then(|found| found.checked_sub(self.before));
+        Ok(time.map_or(Read::Far, Read::Microseconds))
     }
 }
 
@@ -178,6 +173,33 @@ mod tests {
         let least = [&[0xd3][..], &i64::MIN.to_be_bytes()].concat();
         let ends = TimePath::new(Path::default(), Some(Unit::Microseconds)).before(1);
         assert_eq!(ends.read(&least), Ok(Read::Far));
+    }
+
+    #[test]
+    fn what_an_integer_of_64_bits_is_does_not_depend_on_who_reads_it() {
+        let units = [
+            Unit::Seconds,
+            Unit::Milliseconds,
+            Unit::Microseconds,
+            Unit::Nanoseconds,
+        ];
+        for unit in units.map(Some).into_iter().chain([None]) {
+            for number in [0, 7, 1_760_000_000_000_000, i64::MAX as u64, u64::MAX] {
+                for before in [0, 1, i64::MIN] {
+                    let path = TimePath::new(Path::default(), unit).before(before);
+                    let encoded = [&[0xcf][..], &number.to_be_bytes()].concat();
+                    let told = match path.read(&encoded) {
+                        Ok(Read::Microseconds(time)) => Some(time),
+                        _ => None,
+                    };
+                    assert_eq!(path.integer(&encoded), told, "{unit:?} {number} {before}");
+                }
+            }
+        }
+        let seconds = TimePath::new(Path::default(), Some(Unit::Seconds));
+        let encoded = [&[0xcf][..], &7_u64.to_be_bytes()].concat();
+        assert_eq!(seconds.integer(&encoded), Some(7_000_000));
+        assert_eq!(seconds.integer(&[7]), None);
     }
 
     #[test]

@@ -129,7 +129,11 @@ impl<'a> Reader<'a> {
                 self.rest = rest;
                 Ok(Value::Array(usize::from(marker & 0x0f)))
             }
-            _ => self.read_any(),
+            _ => {
+                let (value, rest) = read_any(self.bytes, self.rest)?;
+                self.rest = rest;
+                Ok(value)
+            }
         }
     }
 
@@ -159,46 +163,53 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Passes over `count` whole values. Iterative: nesting costs no stack.
+    /// Passes over `count` whole values.
+    #[inline]
     pub fn skip_many(&mut self, count: usize) -> Result<(), ReadError> {
-        let mut remaining = count;
-        while remaining > 0 {
-            remaining -= 1;
-            let inside = match self.read()? {
-                Value::Array(count) => count,
-                Value::Map(count) => count.saturating_mul(2),
-                _ => 0,
-            };
-            remaining = remaining.saturating_add(inside);
-        }
+        self.rest = skip_many(self.bytes, self.rest, count)?;
         Ok(())
     }
 
     #[inline]
     fn text(&mut self, length: usize, rest: &'a [u8]) -> Result<Value<'a>, ReadError> {
         let Some((utf8, rest)) = rest.split_at_checked(length) else {
-            return Err(self.truncated());
+            return Err(ReadError::Truncated(self.position()));
         };
         self.rest = rest;
         Ok(Value::Str(utf8))
     }
+}
 
-    #[inline(never)]
-    fn read_any(&mut self) -> Result<Value<'a>, ReadError> {
-        let mut cursor = Cursor { rest: self.rest };
-        let value = match cursor.value() {
-            Ok(Some(value)) => value,
-            Ok(None) => return Err(ReadError::InvalidMarker(self.position())),
-            Err(End) => return Err(self.truncated()),
+/// Reads one value of any kind; with what is behind it.
+///
+/// This and [`skip_many`] take a reader's parts: a reader whose address is taken is in memory, not in registers, and
+/// a loop over records then loads and stores it for each item.
+#[inline(never)]
+fn read_any<'a>(bytes: &'a [u8], rest: &'a [u8]) -> Result<(Value<'a>, &'a [u8]), ReadError> {
+    let position = bytes.len() - rest.len();
+    let mut cursor = Cursor { rest };
+    match cursor.value() {
+        Ok(Some(value)) => Ok((value, cursor.rest)),
+        Ok(None) => Err(ReadError::InvalidMarker(position)),
+        Err(End) => Err(ReadError::Truncated(position)),
+    }
+}
+
+/// What is behind `count` whole values. Iterative: nesting costs no stack.
+#[inline(never)]
+fn skip_many<'a>(bytes: &'a [u8], rest: &'a [u8], count: usize) -> Result<&'a [u8], ReadError> {
+    let mut reader = Reader { bytes, rest };
+    let mut remaining = count;
+    while remaining > 0 {
+        remaining -= 1;
+        let inside = match reader.read()? {
+            Value::Array(count) => count,
+            Value::Map(count) => count.saturating_mul(2),
+            _ => 0,
         };
-        self.rest = cursor.rest;
-        Ok(value)
+        remaining = remaining.saturating_add(inside);
     }
-
-    #[cold]
-    fn truncated(&self) -> ReadError {
-        ReadError::Truncated(self.position())
-    }
+    Ok(reader.rest)
 }
 
 /// Takes one value apart; knows nothing of where it is.

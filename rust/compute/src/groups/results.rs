@@ -61,17 +61,17 @@ impl Results {
     /// Begins the next number with a record's value, and the record for what is computed beside. There is
     /// such a number then, even where this fails.
     #[inline]
-    pub(crate) fn begin<'r>(
+    pub(crate) fn begin(
         &mut self,
         wanted: &Wanted,
         value: &[u8],
-        record: impl FnOnce() -> &'r [u8],
+        record: &[u8],
     ) -> Result<(), Problem> {
         let behind = self.len() + 1;
         let first = Accumulated::first(wanted.aggregation, value);
         let mut made = first.map(|first| self.first.push(first));
         if made.is_ok() && !wanted.further.is_empty() {
-            made = self.begin_further(wanted, record());
+            made = self.begin_further(wanted, record);
         }
         if made.is_err() {
             self.widen(wanted.further.len());
@@ -96,18 +96,18 @@ impl Results {
         reason = "a call costs a count window a twelfth of its time"
     )]
     #[inline(always)]
-    pub(crate) fn add<'r>(
+    pub(crate) fn add(
         &mut self,
         wanted: &Wanted,
         number: usize,
         value: &[u8],
-        record: impl FnOnce() -> &'r [u8],
+        record: &[u8],
     ) -> Result<bool, Problem> {
         let changed = self.first[number].add(wanted.aggregation, value)?;
         if self.further.is_empty() {
             return Ok(changed);
         }
-        self.add_further(wanted, number, record())?;
+        self.add_further(wanted, number, record)?;
         Ok(true)
     }
 

@@ -15,19 +15,12 @@ use crate::windows::{Keyed, KeyedSpans, Sliced};
 use std::mem;
 
 /// A record, and what is computed of it.
+#[derive(Clone, Copy)]
 pub(crate) struct Record<'a> {
     pub(super) wanted: &'a Wanted,
     pub(super) value: &'a [u8],
-    reader: &'a Reader<'a>,
-    start: usize,
-}
-
-impl<'a> Record<'a> {
     /// All of it, of which is computed what is computed beside the first value.
-    #[inline]
-    pub(super) fn whole(&self) -> &'a [u8] {
-        self.reader.since(self.start)
-    }
+    pub(super) whole: &'a [u8],
 }
 
 /// Windows of one kind.
@@ -36,10 +29,10 @@ pub(super) trait TakeIn {
     const TIMED: bool = true;
 
     /// Takes in a record. False if it is late.
-    fn add(&mut self, at: (Encoded, i64), record: &Record) -> Result<bool, Problem>;
+    fn add(&mut self, at: (Encoded, i64), record: Record) -> Result<bool, Problem>;
 
     /// Fails where [`Self::add`] would, and changes nothing that anyone sees.
-    fn check(&mut self, at: (Encoded, i64), record: &Record) -> Result<(), Problem>;
+    fn check(&mut self, at: (Encoded, i64), record: Record) -> Result<(), Problem>;
 
     /// Whether there are so many keys that [`Self::read_ahead`] is worth it: a third more records of
     /// 100,000 keys went into sessions. Where there is a table alone, it is not.
@@ -53,21 +46,21 @@ pub(super) trait TakeIn {
 
 impl TakeIn for Sliced<Groups> {
     #[inline]
-    fn add(&mut self, (key, time): (Encoded, i64), record: &Record) -> Result<bool, Problem> {
+    fn add(&mut self, (key, time): (Encoded, i64), record: Record) -> Result<bool, Problem> {
         let Some(groups) = self.table(record.wanted, time)? else {
             return Ok(false);
         };
-        groups.add(record.wanted, key, record.value, || record.whole())?;
+        groups.add(record.wanted, key, record.value, record.whole)?;
         Ok(true)
     }
 
     fn check(
         &mut self,
         ((_, canonical), time): (Encoded, i64),
-        record: &Record,
+        record: Record,
     ) -> Result<(), Problem> {
         match self.table(record.wanted, time)? {
-            Some(groups) => groups.check(record.wanted, canonical, record.value, record.whole()),
+            Some(groups) => groups.check(record.wanted, canonical, record.value, record.whole),
             None => Ok(()),
         }
     }
@@ -77,13 +70,13 @@ impl<S: KeyedSpans> TakeIn for Keyed<S, WindowRows> {
     const TIMED: bool = S::TIMED;
 
     #[inline]
-    fn add(&mut self, (key, time): (Encoded, i64), record: &Record) -> Result<bool, Problem> {
+    fn add(&mut self, (key, time): (Encoded, i64), record: Record) -> Result<bool, Problem> {
         let key = self.table.number(key);
         Keyed::add(self, key, time, record)
     }
 
-    fn check(&mut self, (key, time): (Encoded, i64), record: &Record) -> Result<(), Problem> {
-        let alone = record.wanted.alone(record.value, record.whole())?;
+    fn check(&mut self, (key, time): (Encoded, i64), record: Record) -> Result<(), Problem> {
+        let alone = record.wanted.alone(record.value, record.whole)?;
         let key = self.table.number(key);
         let met = self.spans.met(key, time);
         self.table.results.check(record.wanted, met, &alone)
@@ -172,25 +165,26 @@ impl Input {
         } else {
             (self.fields.of(reader)?, &[][..])
         };
-        let time = match self.time.read(encoded) {
+        let time = match self.time.integer(encoded) {
             _ if !S::TIMED => 0,
-            Ok(Read::Microseconds(time)) => time,
-            Ok(Read::Far) => return Err(Problem::FarTime),
-            Ok(Read::Other) => foreign(encoded)?,
-            Err(error) => return Err(error.into()),
+            Some(time) => time,
+            None => match self.time.read(encoded)? {
+                Read::Microseconds(time) => time,
+                Read::Far => return Err(Problem::FarTime),
+                Read::Other => foreign(encoded)?,
+            },
         };
         let canonical = key::canonical(key, &mut self.scratch)?;
         let record = Record {
             wanted,
             value,
-            reader,
-            start,
+            whole: reader.since(start),
         };
         if wanted.careful {
-            state.check(((key, canonical), time), &record)?;
+            state.check(((key, canonical), time), record)?;
         }
-        if !state.add(((key, canonical), time), &record)? {
-            late.add(record.whole());
+        if !state.add(((key, canonical), time), record)? {
+            late.add(record.whole);
         }
         if S::TIMED && self.form.is_empty() {
             self.form = first(encoded)?.to_vec();

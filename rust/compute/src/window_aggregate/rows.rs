@@ -23,11 +23,11 @@ pub(super) struct WindowRows {
 impl WindowTable for WindowRows {
     type Wanted = Wanted;
     type Error = Problem;
-    type Record<'a> = &'a Record<'a>;
+    type Record<'a> = Record<'a>;
 
     #[inline]
-    fn begin(&mut self, _: usize, record: &Record) -> Result<(), Problem> {
-        (self.results).begin(record.wanted, record.value, || record.whole())
+    fn begin(&mut self, _: usize, record: Record) -> Result<(), Problem> {
+        (self.results).begin(record.wanted, record.value, record.whole)
     }
 
     #[expect(
@@ -35,13 +35,12 @@ impl WindowTable for WindowRows {
         reason = "a call costs a count window a twelfth of its time"
     )]
     #[inline(always)]
-    fn add(&mut self, window: usize, record: &Record) -> Result<(), Problem> {
-        let whole = || record.whole();
-        (self.results).add(record.wanted, window, record.value, whole)?;
+    fn add(&mut self, window: usize, record: Record) -> Result<(), Problem> {
+        (self.results).add(record.wanted, window, record.value, record.whole)?;
         Ok(())
     }
 
-    fn join(&mut self, into: usize, from: usize, record: &Record) -> Result<(), Problem> {
+    fn join(&mut self, into: usize, from: usize, record: Record) -> Result<(), Problem> {
         self.results.join(record.wanted, into, from)
     }
 

@@ -53,7 +53,7 @@ impl<T: SliceTable> Sliced<T> {
     #[inline]
     pub fn table(&mut self, wanted: &T::Wanted, time: i64) -> Result<Option<&mut T>, Problem> {
         let keys = self.keys;
-        in_time((self.slices).table(time, || T::with_room(wanted, keys)))
+        in_time((self.slices).table(time, move || T::with_room(wanted, keys)))
     }
 
     pub fn len(&self) -> usize {
