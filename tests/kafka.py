@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from engine.errors import ConfigError
+from engine.errors import ConfigError, StartError
 from engine.programs.kafka import Kafka, command
 
 
@@ -115,11 +115,11 @@ class Broker(Kafka):
 
 @pytest.fixture(scope="session")
 def kafka_programs() -> None:
-    """Skips tests, and says why, where Kafka's client, Java or Maven is missing."""
+    """Skips tests, and says why, where no broker can run: without Java, Maven, its repository."""
     pytest.importorskip("confluent_kafka", reason="Kafka's client is missing: the extra `kafka`")
     try:
         command(lambda _line: None)
-    except ConfigError as error:
+    except (ConfigError, StartError) as error:
         pytest.skip(f"no broker of Kafka can run: {error.message}")
 
 

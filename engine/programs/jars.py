@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import shutil
 import tempfile
 import time
@@ -45,7 +46,8 @@ def _fetch(name: str, artifacts: Sequence[str], folder: Path, tell: Callable[[st
         )
     project = folder / "pom.xml"
     project.write_text(_PROJECT.format(dependencies="".join(map(_dependency, artifacts))))
-    command = [maven, "--batch-mode", "--file", str(project), _COPY, f"-DoutputDirectory={folder}"]
+    command = [maven, "--batch-mode", "--file", str(project), *_at_home()]
+    command += [_COPY, f"-DoutputDirectory={folder}"]
     environment = {"MAVEN_OPTS": f"{os.environ.get('MAVEN_OPTS', '')} -XX:-UsePerfData"}
     started, fetched, said = time.monotonic(), 0, ""
     with tempfile.TemporaryFile() as errors:
@@ -70,6 +72,22 @@ def _fetch(name: str, artifacts: Sequence[str], folder: Path, tell: Callable[[st
             raise
         maven_runs.release()
     project.unlink()
+
+
+def _at_home() -> list[str]:
+    """Options that have Maven use $HOME, where the user's entry in passwd has another folder.
+
+    Java looks at passwd alone. In containers, a user may have no entry.
+    """
+    home = Path.home()
+    try:
+        if Path(pwd.getpwuid(os.getuid()).pw_dir) == home:
+            return []
+    except KeyError:
+        pass
+    settings = home / ".m2" / "settings.xml"
+    chosen = ["--settings", str(settings)] if settings.exists() else []
+    return [*chosen, f"-Dmaven.repo.local={home / '.m2' / 'repository'}"]
 
 
 def _dependency(artifact: str) -> str:
