@@ -22,7 +22,7 @@ from benchmarks.sweep import Cell, Settings, every_case, missing, sweep
 from engine.report.tables import table
 from engine.units import rate
 
-WORKS: dict[str, Work] = {work.name: work for work in (*WRITES, *reads.READS, *kafka.READS)}
+WORKS: dict[str, Work] = {work.name: work for work in (*WRITES, *reads.READS, *kafka.KAFKA)}
 
 
 @click.command("connectors")

@@ -1,10 +1,11 @@
-"""Works with Kafka: a topic is read, as bytes and as JSON, from a broker on this machine."""
+"""Works with Kafka: a topic is read, as bytes and as JSON, or written, on this machine's broker."""
 
 from __future__ import annotations
 
 import json
 import random
 import tempfile
+from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,10 +16,11 @@ from benchmarks.connectors.work import OKA, Work, WorkCase
 from benchmarks.peers.flink import Found, run_program
 from benchmarks.peers.peer import Peer
 from engine.programs.kafka import Kafka
-from operators import source
+from operators import Pipeline, TaskContext, source
 from operators.formats import Bytes, Format, Json
-from operators.kafka import KafkaSource
+from operators.kafka import KafkaSink, KafkaSource
 from operators.sinks import Discard
+from operators.sources import At, Function
 
 LOOP = Peer(
     *("confluent_kafka", "loop", "per_record", None, "kafka_loop.py"),
@@ -26,45 +28,58 @@ LOOP = Peer(
     modules=("confluent_kafka",),
 )
 """Kafka's client alone: it takes messages and looks at each one's error and value."""
+PRODUCER = Peer(
+    *("confluent_kafka", "producer", "per_record", None, "kafka_producer.py"),
+    extra="kafka",
+    modules=("confluent_kafka",),
+)
+"""Kafka's client alone: it produces messages, and waits until all are delivered."""
 TOPIC, PARTITIONS = "messages", 4
 
 
-class KafkaRead(Work):
-    """Messages of a topic, which are read to its end."""
+class KafkaWork(Work):
+    """The common part: a broker, and a topic."""
 
-    name, record_bytes, batch = "kafka-bytes", 105, 1000
+    record_bytes, batch = 105, 1000
     api = "records"
-    peers: ClassVar[tuple[Peer, ...]] = (LOOP,)
     format: ClassVar[Format] = Bytes()
 
     @contextmanager
     def prepared(self, records: int, folder: Path) -> Iterator[None]:
-        """A broker, and a topic with so many messages."""
+        """A broker, and what is in its topic before."""
         with Kafka(folder / "broker") as broker:
             self._servers = broker.servers
-            fill(broker.servers, self.messages(records))
+            fill(broker.servers, self.before(records))
             yield
 
-    def messages(self, count: int) -> Iterator[bytes]:
-        """So many messages."""
-        rest = random.Random(0).randbytes(self.record_bytes - 10)
-        return (rest + b"%010d" % number for number in range(count))
+    def before(self, records: int) -> Iterator[bytes]:  # noqa: ARG002 - of works that read
+        """The messages that the topic has before a run."""
+        return iter(())
 
     def run(self, case: WorkCase) -> Found:
         """Oka's job, or the program of a peer in a process of its own."""
         if case.system != OKA:
             return self._run_peer(case)
-        read = KafkaSource(TOPIC, self._servers, format=self.format, end="latest")
-        result = engine.execute(
-            source(read).sink(Discard()),
-            name=case.work,
-            runtime="local",
-            parallelism=case.parallelism,
-            batch_size=case.batch_size,
-            progress="none",
-        )
+        with tempfile.TemporaryDirectory(prefix="oka-kafka-") as folder:
+            result = engine.execute(
+                self.pipeline(case),
+                name=case.work,
+                runtime="local",
+                parallelism=case.parallelism,
+                batch_size=case.batch_size,
+                progress="none",
+                **self.settings(folder),
+            )
         statistics = result.statistics
         return Found(statistics.elapsed_seconds, statistics.cpu_seconds, statistics.records)
+
+    @abstractmethod
+    def pipeline(self, case: WorkCase) -> Pipeline:
+        """Oka's program."""
+
+    def settings(self, folder: str) -> dict[str, Any]:  # noqa: ARG002 - of a job with checkpoints
+        """Further settings of the job, which may use the folder."""
+        return {}
 
     def _run_peer(self, case: WorkCase) -> Found:
         peer = next(each for each in self.peers if each.system == case.system)
@@ -79,6 +94,23 @@ class KafkaRead(Work):
             return run_program(case.label, peer.command, settings, folder)
 
 
+class KafkaRead(KafkaWork):
+    """Messages of a topic, which are read to its end."""
+
+    name = "kafka-bytes"
+    peers: ClassVar[tuple[Peer, ...]] = (LOOP,)
+
+    def before(self, records: int) -> Iterator[bytes]:
+        """All messages."""
+        rest = random.Random(0).randbytes(self.record_bytes - 10)
+        return (rest + b"%010d" % number for number in range(records))
+
+    def pipeline(self, case: WorkCase) -> Pipeline:  # noqa: ARG002 - of works that write
+        """The topic, to nowhere."""
+        read = KafkaSource(TOPIC, self._servers, format=self.format, end="latest")
+        return source(read).sink(Discard())
+
+
 class KafkaJson(KafkaRead):
     """Objects of JSON of about 200 bytes, as dicts."""
 
@@ -90,10 +122,10 @@ class KafkaJson(KafkaRead):
     )
     format = Json()
 
-    def messages(self, count: int) -> Iterator[bytes]:
+    def before(self, records: int) -> Iterator[bytes]:
         """An order each."""
         chance = random.Random(0)
-        for number in range(count):
+        for number in range(records):
             order = {
                 "id": number,
                 "customer": f"customer-{chance.randrange(100_000):06}",
@@ -104,6 +136,54 @@ class KafkaJson(KafkaRead):
                 "time": 1_700_000_000_000 + number,
             }
             yield json.dumps(order).encode()
+
+
+class KafkaColumns(KafkaJson):
+    """The same objects, as columns."""
+
+    name, api = "kafka-json-columns", "columnar"
+    format = Json(
+        {
+            "id": "int64",
+            "customer": "string",
+            "city": "string",
+            "amount": "double",
+            "paid": "bool",
+            "note": "string",
+            "time": "timestamp[ms]",
+        }
+    )
+
+
+class KafkaWrite(KafkaWork):
+    """Messages that are written to a topic, each at least once."""
+
+    name = "kafka-write"
+    peers: ClassVar[tuple[Peer, ...]] = (PRODUCER,)
+
+    def pipeline(self, case: WorkCase) -> Pipeline:
+        """Messages that are made on the way."""
+        records, size = case.input_records, case.batch_size
+        rest = bytes(self.record_bytes - 10)
+
+        def messages(context: TaskContext, position: int | None) -> Iterator[At]:
+            begin = context.index * records // context.parallelism
+            end = (context.index + 1) * records // context.parallelism
+            for start in range(begin if position is None else position, end, size):
+                behind = min(start + size, end)
+                yield At(behind, [rest + b"%010d" % number for number in range(start, behind)])
+
+        return source(Function(messages)).sink(KafkaSink(TOPIC, self._servers, format=self.format))
+
+
+class KafkaWriteOnce(KafkaWrite):
+    """The same, each exactly once: in transactions behind checkpoints."""
+
+    name = "kafka-write-once"
+
+    def settings(self, folder: str) -> dict[str, Any]:
+        """A checkpoint each second."""
+        return {"checkpoints": folder, "checkpoint_interval_seconds": 1.0}
 
 
 def fill(servers: str, messages: Iterator[bytes]) -> None:
@@ -136,7 +216,7 @@ def fill(servers: str, messages: Iterator[bytes]) -> None:
         raise RuntimeError(f"the topic could not be filled: {failed[0]}")
 
 
-READS = (KafkaRead(), KafkaJson())
+KAFKA = (KafkaRead(), KafkaJson(), KafkaColumns(), KafkaWrite(), KafkaWriteOnce())
 _RUN = 1000
 """So many messages one behind the other go to one partition."""
 _QUEUED = 500_000

@@ -1,4 +1,4 @@
-"""Helpers of a peer's program that reads a topic of Kafka: settings, clocks, result.
+"""Helpers of a peer's program that reads or writes a topic of Kafka: settings, clocks, result.
 
 A run lasts from the making of the client to the last message, all of it in this process.
 """
