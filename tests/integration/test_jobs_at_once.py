@@ -26,6 +26,7 @@ from engine.programs.s3_server import S3Server
 from engine.testing import run
 from operators import source
 from operators.sinks import JsonLines, LineFiles, claims
+from operators.sinks.file_writer import FileWriter
 from operators.sinks.places import Folder
 from operators.sources import Collection
 from tests.conftest import S3_CREDENTIALS
@@ -64,6 +65,13 @@ def where(
         for job in made.jobs:
             for writer in job.writers:
                 writer.abort()
+
+
+def close_files(writer: FileWriter) -> None:
+    """Close what it has open, as the end of its process does."""
+    for file in writer._open.values():
+        file.content.close()
+        file.draft.close()
 
 
 class Job:
@@ -107,8 +115,7 @@ class Job:
         with subprocess.Popen(["true"]) as dead:
             pass
         for writer in self.writers:
-            if writer._draft is not None:
-                writer._draft.close()
+            close_files(writer)
             writer._claim._hold.end()
             name, place = writer._claim._name, self.sink.place
             told = claims._told(place.read(name))
@@ -243,8 +250,8 @@ def test_a_restart_has_claims_of_its_own(where: Where, kept: bool) -> None:
     job = Job(where, "job", kept).begin().write("lost")
     stale, job.writers = job.writers, []
     for writer in stale:
-        writer._draft.close()
-        job.sink.place.drop([writer._temporary])
+        close_files(writer)
+        job.sink.place.drop([writer._names.temporary(0)])
     job.begin().write("kept")
     for writer in stale:  # whose workers were only out of reach
         with pytest.raises(FileNotFoundError):
