@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from engine.errors import CheckpointError, StorageError
+from operators.kafka.errors import is_away
 from operators.kafka.messages import Message
 from operators.kafka.producer import PATIENCE_SECONDS
 from operators.kafka.topics import Topics
@@ -91,7 +92,7 @@ class CommitTable:
                         found = message.value()
                 elif error.name() == "_PARTITION_EOF":
                     reached = message.offset() or 0
-                elif not error.retriable():
+                elif not is_away(error):
                     raise self._topics.error(f"read {TABLE}", kafka.KafkaException(error))
         finally:
             consumer.close()
