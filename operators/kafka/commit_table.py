@@ -110,7 +110,9 @@ class CommitTable:
         try:
             return int(asked.result().offset)
         except kafka.KafkaException as error:
-            raise self._topics.error(f"read {TABLE}", error) from None
+            told = self._topics.error(f"read {TABLE}", error)
+            self._topics = Topics(self._settings)  # a client keeps the leaders that it knew
+            raise told from None
 
 
 def _open_transactions(reached: int, end: int) -> StorageError:

@@ -14,6 +14,7 @@ kafka = pytest.importorskip("confluent_kafka", reason="Kafka's client is missing
         ("UNKNOWN_LEADER_EPOCH", True),
         ("OFFSET_NOT_AVAILABLE", True),
         ("NOT_LEADER_FOR_PARTITION", True),
+        ("_NOENT", True),
         ("_TRANSPORT", True),
         ("TOPIC_AUTHORIZATION_FAILED", False),
         ("_FENCED", False),
