@@ -59,10 +59,5 @@ class Content(ABC):
     def write(self, piece: Any, /) -> None:
         """Add a piece."""
 
-    @property
-    @abstractmethod
-    def size(self) -> int:
-        """Bytes of the file so far, nearly."""
-
     def close(self) -> None:  # noqa: B027 - text has no end
         """Write what belongs at the end. It is the last call, and may follow an error."""

@@ -82,7 +82,6 @@ class _Csv(Content):
         import pyarrow as pa
         from pyarrow.csv import WriteOptions
 
-        self._draft = draft
         self._options = WriteOptions(include_header=False, delimiter=sink.delimiter)
         self._file = draft.again()
         self._stream: Any = pa.PythonFile(self._file, "w")
@@ -104,11 +103,7 @@ class _Csv(Content):
             )
         kinds = [field.with_type(_as_written(field.type)) for field in piece.schema]
         write_csv(piece.cast(pa.schema(kinds)), self._stream, self._options)
-        self._file.flush()  # so that `size` is right
-
-    @property
-    def size(self) -> int:
-        return self._draft.size
+        self._file.flush()  # so that the draft's size is right
 
     def close(self) -> None:
         try:

@@ -88,7 +88,7 @@ class FileWriter(SinkWriter):
                 file = self._file(folder)
                 file.draft.check()
                 file.content.write(piece)
-                if most is not None and file.content.size >= most:
+                if most is not None and file.draft.size >= most:
                     self._fill(folder)
             if self._layout.max_seconds is not None:
                 self._fill_old(self._layout.max_seconds)

@@ -142,10 +142,6 @@ class _Parquet(Content):
         elif len(waiting) > 1:
             self._contents.bound()
 
-    @property
-    def size(self) -> int:
-        return self._draft.size
-
     def flush(self) -> None:
         """Write what waits as a row group."""
         import pyarrow as pa

@@ -113,7 +113,3 @@ class _Text(Content):
 
     def write(self, piece: bytes) -> None:
         self._draft.file.write(piece)
-
-    @property
-    def size(self) -> int:
-        return self._draft.size
