@@ -26,9 +26,14 @@ class Piece(NamedTuple):
     """The mark of the file up to the end, by `mark_of`."""
 
     @property
+    def codec(self) -> str | None:
+        """The codec that its name says, as PyArrow calls it; None for a file that is not packed."""
+        return next((codec for end, codec in _CODECS.items() if self.path.endswith(end)), None)
+
+    @property
     def is_packed(self) -> bool:
         """Whether it is packed, so that reading cannot begin in the middle."""
-        return self.path.endswith((".gz", ".zst"))
+        return self.codec is not None
 
 
 class Layer(NamedTuple):
@@ -178,4 +183,5 @@ def _size(path: str) -> int:
         return 0
 
 
+_CODECS = {".gz": "gzip", ".zst": "zstd"}
 _MARK_BYTES = 512

@@ -94,11 +94,11 @@ def whole_lines(
     last line of a file of `size` bytes may be without an end.
     """
     path = of.piece.path
-    if of.piece.is_packed:
-        is_gzip = path.endswith(".gz")
+    if (codec := of.piece.codec) is not None:
+        is_gzip = codec == "gzip"
         broken = (EOFError, gzip.BadGzipFile, zlib.error) if is_gzip else OSError
         try:
-            with _unpacked(file, path) as packed:
+            with _unpacked(file, codec) as packed:
                 packed.seek(offset or 0)
                 yield from _blocks(packed, None, block_bytes)
         except broken as error:
@@ -138,10 +138,10 @@ def ends_line(file: io.RawIOBase, size: int) -> bool:
     return file.read(1) in (b"\n", b"\r")
 
 
-def _unpacked(file: File, path: str) -> gzip.GzipFile | Unpacked:
-    if path.endswith(".gz"):
+def _unpacked(file: File, codec: str) -> gzip.GzipFile | Unpacked:
+    if codec == "gzip":  # which needs no PyArrow
         return gzip.GzipFile(fileobj=io.BufferedReader(file, _PACKED_BYTES))
-    return Unpacked(lambda: import_pyarrow("a .zst file").PythonFile(file, "r"), path)
+    return Unpacked(lambda: import_pyarrow("a .zst file").PythonFile(file, "r"), codec)
 
 
 def _blocks(

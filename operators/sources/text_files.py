@@ -83,7 +83,7 @@ class TextFiles(SourceOperator[str]):
     def validate(self) -> None:
         """Fix the files and their sizes, for all tasks."""
         self._files = _found(self.patterns)
-        if any(file.path.endswith(".zst") for file in self._files):
+        if any(file.codec == "zstd" for file in self._files):
             import_pyarrow("a .zst file")
 
     def open(self, context: TaskContext) -> SplitReader:

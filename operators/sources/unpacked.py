@@ -9,16 +9,15 @@ from engine.columns import import_pyarrow
 
 
 class Unpacked:
-    """A file that ends in .gz or .zst, unpacked. Seeking forward unpacks what is in between.
+    """A packed file, unpacked. Seeking forward unpacks what is in between.
 
     It raises OSError, which does not name the file, where that is broken or not whole.
     """
 
-    def __init__(self, open_packed: Callable[[], Any], path: str) -> None:
+    def __init__(self, open_packed: Callable[[], Any], codec: str) -> None:
         """`open_packed` gives the packed file, for PyArrow; it is closed here."""
         self._pyarrow = import_pyarrow("a packed file")
-        self._codec = "gzip" if path.endswith(".gz") else "zstd"
-        self._open = open_packed
+        self._codec, self._open = codec, open_packed
         self._begin()
 
     def read(self, size: int) -> bytes:

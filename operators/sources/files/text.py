@@ -183,7 +183,8 @@ class TextPart(Partition):
 
 def _opened(file: Piece, store: Store) -> Any:
     """The unpacked bytes of a file."""
-    return Unpacked(partial(store.open, file), file.path) if file.is_packed else store.open(file)
+    opened = partial(store.open, file)
+    return opened() if file.codec is None else Unpacked(opened, file.codec)
 
 
 def _shown(row: bytes) -> str:
