@@ -18,6 +18,7 @@ from engine.errors import CheckpointError, ConfigError, GraphError, StorageError
 from engine.s3 import S3, split_url
 from operators.sources.files.ranged import RangedFile
 from operators.sources.layout import Piece, check_grown, check_there, mark_of, refuse_continued
+from operators.sources.lines import File, ends_line
 
 
 class Store(ABC):
@@ -103,9 +104,8 @@ class Disk(Store):
     def check_grown(self, before: Piece, now: Piece) -> None:
         """Compare the bytes that there were."""
         check_grown(before, now)
-        with Path(now.path).open("rb") as opened:
-            opened.seek(before.end - 1)
-            if opened.read(1) not in (b"\n", b"\r"):
+        with File(now.path) as opened:
+            if not ends_line(opened, before.end):
                 refuse_continued(before)
 
     def _paths(self) -> list[str]:
