@@ -223,13 +223,7 @@ def _check_names(names: list[str], source: CsvFiles, path: str, schema: pa.Schem
                 f"{path} has no column {name!r}: it has {', '.join(map(repr, names[:20]))}",
                 hint="columns=[...] says which are wanted",
             )
-    if source.given is None and source.columns is None:
-        for name in names:
-            if name not in schema.names:
-                raise GraphError(
-                    f"{path} has a column {name!r}, which the first file has not",
-                    hint="schema= or columns=[...] says which are wanted",
-                )
+    source.check_no_more(names, path)
 
 
 def _told(error: str, names: list[str]) -> str:

@@ -43,11 +43,8 @@ class JsonFiles(TextColumnFiles):
 
     def rows_of(self, stream: Any, path: str, schema: pa.Schema | None) -> Rows:
         """Each line is a row."""
-        return _JsonRows(schema, "infer" if schema is None else self._unexpected)
-
-    @property
-    def _unexpected(self) -> str:
-        return "error" if self.given is None and self.columns is None else "ignore"
+        unexpected = "ignore" if self.leaves_out else "error"
+        return _JsonRows(schema, "infer" if schema is None else unexpected)
 
 
 class _JsonRows(Rows):

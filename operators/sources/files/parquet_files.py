@@ -255,13 +255,7 @@ def _columns(found: pa.Schema, source: ParquetFiles, path: str) -> list[str]:
                 f"{path} has no column {name!r}",
                 hint="a column of schema=, if it may be null, is null where a file lacks it",
             )
-    if source.given is None and source.columns is None:
-        for name in found.names:
-            if name not in source.whole.names:
-                raise GraphError(
-                    f"{path} has a column {name!r}, which the first file has not",
-                    hint="schema= or columns=[...] says which are wanted",
-                )
+    source.check_no_more(found.names, path)
     return columns
 
 

@@ -104,6 +104,21 @@ class ColumnFiles(PartitionedSource[Any]):
                 )
         return import_pyarrow(self._name).schema([schema.field(name) for name in self.columns])
 
+    @property
+    def leaves_out(self) -> bool:
+        """Whether other columns of files are left out: the user has said which are wanted."""
+        return self.given is not None or self.columns is not None
+
+    def check_no_more(self, names: Iterable[str], path: str) -> None:
+        """Raise GraphError for a column of a file that is neither known nor left out."""
+        assert self.schema is not None
+        for name in () if self.leaves_out else names:
+            if name not in self.schema.names:
+                raise GraphError(
+                    f"{path} has a column {name!r}, which the first file has not",
+                    hint="schema= or columns=[...] says which are wanted",
+                )
+
     @abstractmethod
     def schema_of(self, file: Piece, store: Store) -> pa.Schema:
         """The schema of a file. Called on the driver."""
