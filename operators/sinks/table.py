@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
 from operator import attrgetter
@@ -245,17 +246,16 @@ def _values(names: Sequence[str]) -> Callable[[Any], Sequence[Any]]:
 
 
 def _first_failing(made: Callable[[Sequence[Any]], Any], values: Sequence[Any]) -> int:
-    """The least index up to which, included, the values fail."""
-    least, most = 0, len(values) - 1
-    while least < most:
-        middle = (least + most) // 2
+    """The least index up to which, included, the values fail; all of them together do."""
+
+    def fails(at: int) -> bool:
         try:
-            made(values[: middle + 1])
+            made(values[: at + 1])
         except TypeError:
-            most = middle
-        else:
-            least = middle + 1
-    return least
+            return True
+        return False
+
+    return bisect_left(range(len(values) - 1), True, key=fails)
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:

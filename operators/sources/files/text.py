@@ -6,6 +6,7 @@ A position is the offset of the next row in the unpacked file.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from bisect import bisect_left
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -152,15 +153,10 @@ class TextPart(Partition):
             ends = [*self._rows.ends(block)]
             if not ends or ends[-1] < len(block):
                 ends.append(len(block))
-            right, wrong = 0, len(ends)
-            while right < wrong - 1:  # so many first rows are right, or are wrong
-                middle = (right + wrong) // 2
-                if self._error(block[: ends[middle - 1]]) is None:
-                    right = middle
-                else:
-                    wrong = middle
-            begin = ends[right - 1] if right else 0
-            row = block[begin : ends[right]]
+            others = ends[:-1]  # all rows together are wrong
+            wrong = bisect_left(others, True, key=lambda end: self._error(block[:end]) is not None)
+            begin = ends[wrong - 1] if wrong else 0
+            row = block[begin : ends[wrong]]
             error = self._error(row) or self._error(block)
             raise DecodeError(f"{self._place(begin)}: {error}: {_shown(row)}") from None
 
