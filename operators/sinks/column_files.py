@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from engine.columns import import_pyarrow
 from engine.errors import GraphError
 from engine.graph.context import TaskContext
 from engine.graph.operator import Properties
+from operators.formats.schema import schema_of
 from operators.sinks.contents import Content, Contents
 from operators.sinks.files import KEPT, FileSink
 from operators.sinks.partition_by import Folders, PartitionBy
@@ -34,6 +35,8 @@ class ColumnFiles(FileSink):
     ) -> None:
         super().__init__(folder)
         import_pyarrow(self.name)
+        if isinstance(schema, Mapping):
+            schema = schema_of(self.name, schema)
         names = list(getattr(schema, "names", schema) or ())
         self.schema = schema if schema is None or _is_schema(schema) else tuple(names)
         if isinstance(schema, str) or len(set(names)) < len(names):

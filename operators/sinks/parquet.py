@@ -21,8 +21,9 @@ class ParquetSink(ColumnFiles):
     """Parquet files in a folder or at s3://bucket/prefix, `part-00000.parquet` and so on.
 
     It takes columns, and records: dicts, dataclasses, named tuples, pydantic models, and tuples,
-    whose columns `schema` names. `schema` is one of PyArrow, or the names alone. What it does not
-    say is inferred from the first batch of each task; a column that changes then is an error.
+    whose columns `schema` names. `schema` is one of PyArrow, a dict of names and types, or the
+    names alone. What it does not say is inferred from the first batch of each task; a column that
+    changes then is an error.
 
     Each task writes one file, and with checkpoints one for each epoch. Further files
     (`part-00000-c0001.parquet`) begin when one has `max_bytes` or is `max_seconds` old.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -15,8 +15,9 @@ from engine.graph.failing import FailureContext
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Schema: TypeAlias = "pa.Schema | Sequence[str] | None"
-"""The schema of a sink's files, or the names of their columns; None: all is inferred."""
+Schema: TypeAlias = "pa.Schema | Mapping[str, Any] | Sequence[str] | None"
+"""The schema of a sink's files, also as a dict, or the names of their columns; None: all is
+inferred."""
 
 
 class Table:
@@ -26,7 +27,9 @@ class Table:
     `is_fixed` is set before. TypeError for whatever does not fit; it names the column.
     """
 
-    def __init__(self, sink: str, schema: Schema, failing: FailureContext) -> None:
+    def __init__(
+        self, sink: str, schema: pa.Schema | Sequence[str] | None, failing: FailureContext
+    ) -> None:
         """`sink` is its name in messages."""
         pyarrow = import_pyarrow(sink)
         self._sink, self._failing = sink, failing

@@ -66,6 +66,7 @@ SCHEMAS: dict[str, Any] = {
     "none": None,
     "names": ["country", "pages"],
     "types": pa.schema({"country": pa.string(), "pages": pa.int64()}),
+    "a dict": {"country": "string", "pages": "int64"},
 }
 
 
@@ -172,6 +173,11 @@ def test_a_schema_that_changes_is_named(kind: Any, change: str, tmp_path: Path) 
     with pytest.raises(OperatorError, match=told):
         written(kind(tmp_path), *records)
     assert names(tmp_path) == []
+
+
+def test_a_dict_says_types(tmp_path: Path) -> None:
+    written(ParquetSink(tmp_path, {"a": "int8", "b": ["string"]}), {"a": 1}, {"b": ["x"], "a": 2})
+    assert table(tmp_path).schema == pa.schema({"a": pa.int8(), "b": pa.list_(pa.string())})
 
 
 @kinds
@@ -285,6 +291,7 @@ SETTINGS: dict[str, tuple[Callable[[Path], Any], str]] = {
     "open": (lambda out: CsvSink(out, max_open_files=0), "max_open_files is 0"),
     "a text": (lambda out: CsvSink(out, "a"), "schema is 'a', expected a pyarrow.Schema or a list"),
     "twice": (lambda out: CsvSink(out, ["a", "a"]), "each once"),
+    "a type": (lambda out: CsvSink(out, {"a": "int65"}), "CsvSink got the type 'int65' for 'a'"),
     "unit": (lambda out: CsvSink(out, partition_by=ByTime("t", "week")), "unit is 'week'"),  # type: ignore[arg-type]
     "level": (lambda out: CsvSink(out, partition_by=[3]), "partition_by has 3"),  # type: ignore[list-item]
     "hidden": (lambda out: CsvSink(out, partition_by="_a"), "does not begin with . or _"),
