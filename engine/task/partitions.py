@@ -154,7 +154,7 @@ class Partitions(Reading):
                     if split not in self._told:
                         self._close(split, own.close)
                 if not self._told:
-                    self._close(None, self._reader.close)
+                    self._close_reader()
 
     def abort(self) -> None:
         """Close the rest: no commit will come; idempotent, behind `close`, from any thread."""

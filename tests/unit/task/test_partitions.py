@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from engine.graph.context import TaskContext
+from engine.graph.partitions import Partition, PartitionReader
 from engine.task.partitions import SHARES, Partitions
-from tests.partitioned import LOGS, Logs, LogSource
+from tests.partitioned import LOGS, Log, Logs, LogSource, Told
 
 NAME = "unit"
 
@@ -71,6 +72,31 @@ def test_a_job_that_fails_tells_nobody(logs: Logs) -> None:
     parts.abort()
     assert logs.open == {"p0": 0, "p1": 0}
     assert logs.committed == []
+
+
+@pytest.mark.parametrize("tells", [True, False])
+@pytest.mark.parametrize("ends", ["commit", "abort"])
+def test_the_reader_is_closed_once(logs: Logs, tells: bool, ends: str) -> None:
+    closed: list[int] = []
+
+    class Reader(PartitionReader):
+        def partitions(self) -> list[str]:
+            return list(logs.lists)
+
+        def open_partition(self, name: str, position: object) -> Partition:
+            return (Told if tells else Log)(source, name, position)
+
+        def close(self) -> None:
+            closed.append(sum(logs.open.values()))
+
+    source = type("Source", (LogSource,), {"open": lambda *_: Reader()})(NAME)
+    parts = Partitions(source, TaskContext("t[0]", 0, 1, 2, "job"), SHARES, {})
+    list(parts)
+    parts.close()
+    if ends == "commit":
+        parts.commit(None)
+    parts.abort()
+    assert closed == [0]  # behind all partitions
 
 
 @pytest.mark.parametrize(
