@@ -69,21 +69,25 @@ class OwnPartition:
 
     def next(self) -> Any:
         """The next batch, `[]` for none yet, None at the end."""
+        if self._cut is not None:
+            if (batch := next(self._cut, None)) is not None:
+                return batch
+            self._cut = self._inside = None
+        partition = self._partition or self.open()
         while True:
-            if self._cut is not None:
-                if (batch := next(self._cut, None)) is not None:
-                    return batch
-                self._cut = self._inside = None
-            partition = self._partition or self.open()
             before = partition.position
             found = partition.poll(self._size)
             if type(found) is list and len(found) <= self._size and not self._left_out:
                 return found
             if found is None:
                 return None
-            if type(found) is list and not found:
-                return found
+            left_out = self._left_out
             self._cut = self._batches(found, before)
+            if (batch := next(self._cut, None)) is not None:
+                return batch
+            self._cut = None
+            if self._left_out == left_out:  # an empty list, or columns without rows
+                return []
 
     def close(self) -> None:
         """Close the partition, if it is open; it may be opened again, at its position."""

@@ -99,6 +99,24 @@ def test_the_reader_is_closed_once(logs: Logs, tells: bool, ends: str) -> None:
     assert closed == [0]  # behind all partitions
 
 
+@pytest.mark.parametrize("form", ["record_batch", "table"])
+def test_columns_without_rows_are_none_yet(logs: Logs, form: str) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    batch = pyarrow.record_batch({"n": pyarrow.array([], "int64")})
+    empty = batch if form == "record_batch" else pyarrow.Table.from_batches([batch])
+    polled: list[int] = []
+
+    def given(_: list[object]) -> object:
+        polled.append(logs.polls)
+        assert len(polled) < 10, "it is asked again and again, and no barrier can pass"
+        return empty
+
+    parts = Partitions(LogSource(NAME, form=given), TaskContext("t[0]", 0, 1, 2, "job"), SHARES, {})
+    parts.pause = lambda _wait, _seconds: None
+    assert next(iter(parts)) == []
+    assert len(polled) == 1
+
+
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
