@@ -196,7 +196,8 @@ class Partitions(Reading):
                 yield batch
                 del batch  # the next one reuses this memory
             if len(silent) < len(splits):
-                yield from self._silence(silent)
+                if silent:
+                    yield from self._silence(silent)
             elif self._goes_on:
                 self._rest()
                 yield []
