@@ -15,13 +15,12 @@ from typing import Any
 
 from engine import console
 from engine.deployment.reply import text_of
-from engine.errors import CheckpointError
 from engine.graph.context import TaskContext
 from engine.graph.partitions import PartitionedSource
 from engine.graph.source import SourceOperator
 from engine.graph.splits import Split, SplitTimes
 from engine.task.own_partition import OwnPartition
-from engine.task.reading import ENDED, Position, Reading
+from engine.task.reading import ENDED, Position, Reading, of_another_source
 
 
 class Partitions(Reading):
@@ -45,7 +44,7 @@ class Partitions(Reading):
         assert isinstance(source, PartitionedSource), f"{source!r} has no partitions"
         assert not is_ahead, "the thread of the task reads partitions"
         if shares != SHARES:
-            raise _other_source(f"it is in {shares} shares")
+            raise of_another_source(f"{_WITHOUT} it is in {shares} shares")
         self._source, self._context = source, context
         self._splits, self._times = context.splits, context.splits.times
         self._now_ns = context.now_ns
@@ -335,21 +334,15 @@ def _named(positions: Mapping[int, Position]) -> Iterator[tuple[Split, Position]
     """The position of each partition in those of shares."""
     for share, position in positions.items():
         if len(position) != 1 or not isinstance(position[0], dict):
-            raise _other_source(f"share {share} is at {position!r:.80}")
+            raise of_another_source(f"{_WITHOUT} share {share} is at {position!r:.80}")
         for name, each in position[0].items():
             yield (share, name), each
-
-
-def _other_source(what: str) -> CheckpointError:
-    return CheckpointError(
-        f"the checkpoint has the position of a source without partitions: {what}",
-        "it was another kind of source then; a new name lets this one begin anew: .named(…)",
-    )
 
 
 SHARES = 5040
 """The number of shares of each source of partitions. It can be divided by 1 to 10, 12 and 14 to 16,
 so that partitions of successive numbers are balanced over as many tasks."""
+_WITHOUT = "the position of a source without partitions:"
 _REST_SECONDS = 0.1
 """Barriers and the end of the job wait so long while no partition has records."""
 _SILENCE_NS = 100_000_000

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, TypeAlias
 
 from engine.columns import is_columns
+from engine.errors import CheckpointError
 from engine.graph.splits import Split
 from engine.graph.watermark import Watermark
 
@@ -79,6 +80,14 @@ class Reading(ABC):
 
     def abort(self) -> None:  # noqa: B027 - as above
         """Close the rest: no commit will come; idempotent, behind `close`, from any thread."""
+
+
+def of_another_source(what: str) -> CheckpointError:
+    """The error for what a source of the other kind has left in a checkpoint."""
+    return CheckpointError(
+        f"the checkpoint has {what}",
+        "it was another kind of source then; a new name lets this one begin anew: .named(…)",
+    )
 
 
 def size(item: Any) -> int:

@@ -18,7 +18,7 @@ from engine.graph.context import TaskContext
 from engine.graph.source import SourceOperator, SourceReader, SplitReader
 from engine.graph.splits import Split, SplitTimes
 from engine.graph.watermark import START_OF_TIME, Watermark
-from engine.task.reading import ENDED, Position, Reading, size
+from engine.task.reading import ENDED, Position, Reading, of_another_source, size
 
 
 class Shares(Reading):
@@ -38,8 +38,7 @@ class Shares(Reading):
         *,
         is_ahead: bool = False,
     ) -> None:
-        self.current: Split = (context.index, None)
-        """The split of the last item."""
+        self.current = context.index, None
         self._never_waits = source.properties.never_waits
         self._splits = None if is_ahead else context.splits
         """The splits, which follow each step here; if another thread reads, the thread that takes
@@ -59,18 +58,14 @@ class Shares(Reading):
         self._told: int | None = START_OF_TIME
         own = range(context.index, shares, context.parallelism)
         self.part = len(own) / shares
-        """The task's part of the source's rate."""
         for share in own:
             position = restored.get(share)
             if position == ENDED:
                 self._ended.append((share, None))
                 continue
             if position is not None and isinstance(position[0], dict):
-                raise CheckpointError(
-                    "the checkpoint has the positions of a source of partitions: share "
-                    f"{share} is at {position!r:.80}",
-                    "it was another kind of source then; a new name lets this one begin anew: "
-                    ".named(…)",
+                raise of_another_source(
+                    f"the positions of a source of partitions: share {share} is at {position!r:.80}"
                 )
             reader = source.open(replace(context, index=share, parallelism=shares))
             if isinstance(reader, SourceReader):
