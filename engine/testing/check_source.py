@@ -11,6 +11,7 @@ import random
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -348,18 +349,11 @@ class _Check:
 
 def _difference(found: Sequence[bytes], expected: Sequence[bytes]) -> str:
     """What is wrong with these rows, in words."""
-    left = list(expected)
-    more = [row for row in found if not _removed(left, row)]
+    came, wanted = Counter(found), Counter(expected)
+    left, more = list((wanted - came).elements()), list((came - wanted).elements())
     said = [f"{shown(left)} not at all"] if left else []
     said += [f"{shown(more)} more than once"] if more else []
     return " and ".join(said) or "all in another order"
-
-
-def _removed(rows: list[bytes], row: bytes) -> bool:
-    if row not in rows:
-        return False
-    rows.remove(row)
-    return True
 
 
 def _numbers_elsewhere(source: PartitionedSource[Any], names: Iterable[str]) -> dict[str, int]:
