@@ -87,6 +87,8 @@ class Partitions(Reading):
     @staticmethod
     def ended(position: Position) -> Position:
         """The end of all known partitions of the share; others may come to it."""
+        if not position or not isinstance(position[0], dict):
+            return position  # another source's: refused when the partitions are opened
         return (dict.fromkeys(position[0], ENDED),)
 
     @property

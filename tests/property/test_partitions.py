@@ -150,6 +150,9 @@ def test_positions_of_another_kind_of_source_are_refused() -> None:
     source = Lists([1], [1], "list")
     with pytest.raises(CheckpointError, match="a source without partitions: share 0 is at"):
         Partitions(source, context(0, 1), SHARES, {0: (7,)})
+    for position in ((7,), (), ("text", 1)):  # of a task that had finished
+        with pytest.raises(CheckpointError, match="a source without partitions: share 0 is at"):
+            Partitions(source, context(0, 1), SHARES, {0: Partitions.ended(position)})
     with pytest.raises(CheckpointError, match="a source without partitions: it is in 3 shares"):
         Partitions(source, context(0, 1), 3, {})
     with pytest.raises(CheckpointError, match="the positions of a source of partitions"):
