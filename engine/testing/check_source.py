@@ -125,7 +125,7 @@ class _Check:
     def positions(self, most: int) -> None:
         """From the position behind each poll come exactly the records behind it."""
         steps = max(len(each.positions) for each in self._whole.values())
-        chosen = sorted({round(at * (steps - 1) / (most - 1)) for at in range(most)})
+        chosen = sorted({round(at * (steps - 1) / max(1, most - 1)) for at in range(most)})
         for step in chosen if steps > most else range(steps):
             starts = {
                 name: each.positions[min(step, len(each.positions) - 1)]

@@ -80,6 +80,10 @@ def test_a_source_without_a_mistake_passes(kind: Any, bounded: bool, batch_size:
     check_source(Good(bounded), batch_size=batch_size, idle_seconds=0.2, most_positions=4)
 
 
+def test_one_position_is_enough() -> None:
+    check_source(Shards(), most_positions=1)
+
+
 class InFront(Shard):
     """The position is that of the last poll."""
 
