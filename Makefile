@@ -10,7 +10,7 @@ export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 # From here, where recipes run: pip takes a space in it for the end of a name.
 export PIP_CONSTRAINT := constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
-# Python compiles those of 8,600 modules that it imports. (0 switches the option on.)
+# Most modules of the packages are never imported, and Python compiles those that are. (0 switches the option on.)
 export PIP_NO_COMPILE := 0
 export RAY_USAGE_STATS_ENABLED := 0
 # Each job starts processes: where no byte code may be kept, as in many containers, each compiles all of Oka again. A job
@@ -62,7 +62,7 @@ GO_MODULE_kustomize := sigs.k8s.io/kustomize/kustomize/v5@v5.7.1
 K8S_TOOLS := $(patsubst %,.k8s/bin/%,kubectl-validate $(if $(shell command -v kubectl),,kustomize))
 
 # Tests of the crates share what `make build` has compiled of others' crates. Clippy compiles ours for them, and lints them
-# meanwhile: its own command reads the 242 crates that they need once more, which took 110 to 190 CPU seconds.
+# meanwhile: its own command would check all crates that they need once more.
 CHECKED := --quiet --locked --release --config rust/checked.toml
 CARGO_TEST := RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings cargo test $(CHECKED)
 
