@@ -73,10 +73,15 @@ class Partitions(Reading):
         self._discovery_ns: int | None = None
         """The time of the next look for new partitions, if any."""
         self._reader = source.open(context)
-        found = dict(_named(restored))
-        if context.open_shares is not None:
-            self._reader.restore(name for _, name in found)
-        self._discover(found)
+        try:
+            found = dict(_named(restored))
+            if context.open_shares is not None:
+                self._reader.restore(name for _, name in found)
+            self._discover(found)
+        except BaseException:
+            self.close()
+            self.abort()
+            raise
         self.current = next(iter(self._live), (context.index, None))
 
     @staticmethod

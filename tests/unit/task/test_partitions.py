@@ -74,29 +74,56 @@ def test_a_job_that_fails_tells_nobody(logs: Logs) -> None:
     assert logs.committed == []
 
 
+class Reader(PartitionReader):
+    """Notes how many partitions are open when it is closed."""
+
+    def __init__(self, source: LogSource, fails_at: str | None = None) -> None:
+        self.source, self.fails_at = source, fails_at
+        self.closed: list[int] = []
+
+    def partitions(self) -> list[str]:
+        return self.source.partitions()
+
+    def open_partition(self, name: str, position: object) -> Partition:
+        if name == self.fails_at:
+            raise OSError("no such partition")
+        return (Told if self.source.tells else Log)(self.source, name, position)
+
+    def close(self) -> None:
+        self.closed.append(sum(self.source.logs.open.values()))
+
+
+class ReadSource(LogSource):
+    """A source with this reader."""
+
+    reader: Reader
+
+    def open(self, _context: TaskContext) -> PartitionReader:  # type: ignore[override]
+        return self.reader
+
+
 @pytest.mark.parametrize("tells", [True, False])
 @pytest.mark.parametrize("ends", ["commit", "abort"])
 def test_the_reader_is_closed_once(logs: Logs, tells: bool, ends: str) -> None:
-    closed: list[int] = []
-
-    class Reader(PartitionReader):
-        def partitions(self) -> list[str]:
-            return list(logs.lists)
-
-        def open_partition(self, name: str, position: object) -> Partition:
-            return (Told if tells else Log)(source, name, position)
-
-        def close(self) -> None:
-            closed.append(sum(logs.open.values()))
-
-    source = type("Source", (LogSource,), {"open": lambda *_: Reader()})(NAME)
+    source = ReadSource(NAME, tells=tells)
+    source.reader = Reader(source)
     parts = Partitions(source, TaskContext("t[0]", 0, 1, 2, "job"), SHARES, {})
     list(parts)
     parts.close()
     if ends == "commit":
         parts.commit(None)
     parts.abort()
-    assert closed == [0]  # behind all partitions
+    assert source.reader.closed == [0]  # behind all partitions
+
+
+@pytest.mark.parametrize("tells", [True, False])
+def test_all_is_closed_where_a_partition_cannot_be_opened(logs: Logs, tells: bool) -> None:
+    source = ReadSource(NAME, bounded=False, tells=tells)
+    source.reader = Reader(source, fails_at="p1")
+    with pytest.raises(OSError, match="no such partition"):
+        Partitions(source, TaskContext("t[0]", 0, 1, 2, "job"), SHARES, {})
+    assert logs.open == {"p0": 0}
+    assert source.reader.closed == [0]
 
 
 @pytest.mark.parametrize("form", ["record_batch", "table"])
