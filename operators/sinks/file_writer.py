@@ -258,9 +258,7 @@ class FileWriter(SinkWriter):
 
     def _others(self) -> dict[str, Part]:
         """The final files of tasks with this index, of any job."""
-        names = list(self._place.names())
-        if self._layout.folders:
-            names += self._place.names(self._layout.folders)
+        names = self._place.names(self._layout.folders)
         parts = {name: part for name in names if (part := final_part(name)) is not None}
         return {name: part for name, part in parts.items() if self._is_ours(part)}
 

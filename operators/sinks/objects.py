@@ -65,9 +65,10 @@ class S3Prefix(Place):
         self.names()
 
     def names(self, folders: str = "") -> Iterable[str]:
-        """The names of all objects, without uploads that are not completed."""
-        levels = [*filter(None, folders.split("/")), "?*"]
-        return [key for key, _ in self.s3.list() if _matches(key.split("/"), levels)]
+        """The names of all objects, by one listing, without uploads that are not completed."""
+        wanted = [["?*"], [*folders.split("/"), "?*"]] if folders else [["?*"]]
+        keys = ((key, key.split("/")) for key, _ in self.s3.list())
+        return [key for key, parts in keys if any(_matches(parts, each) for each in wanted)]
 
     def has(self, name: str) -> bool:
         """Whether there is such an object."""

@@ -45,7 +45,7 @@ class Place(ABC):
     def names(self, folders: str = "") -> Iterable[str]:
         """Names of all files that are there now, final or not, without those of sub-folders.
 
-        With `folders`, such as "day=*/hour=*", those of the sub-folders with such names.
+        With `folders`, such as "day=*/hour=*", also those of the sub-folders with such names.
         """
 
     @abstractmethod
@@ -177,13 +177,14 @@ class Folder(Place):
 
     def names(self, folders: str = "") -> Iterable[str]:
         """Names of all files in the folder; none if it is missing."""
-        if folders:
-            found = self.path.glob(f"{folders}/*")
-            return [path.relative_to(self.path).as_posix() for path in found]
         try:
-            return [path.name for path in self.path.iterdir()]
+            names = [path.name for path in self.path.iterdir()]
         except FileNotFoundError:
             return []
+        if folders:
+            below = self.path.glob(f"{folders}/*")
+            names += [path.relative_to(self.path).as_posix() for path in below]
+        return names
 
     def has(self, name: str) -> bool:
         """Whether the folder has such a file."""
