@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from engine import console
-from operators.kafka.errors import LastError, is_away
+from operators.kafka.errors import REFUSED, LastError, is_away
 
 
 class Availability(LastError):
@@ -35,7 +35,7 @@ class Availability(LastError):
         """Note that a request failed with this error; whether waiting may help."""
         if is_away(error) and self._since is None:
             self(error)
-        return is_away(error) and (self.error is None or self.error.name() not in _FINAL)
+        return is_away(error) and (self.error is None or self.error.name() not in REFUSED)
 
     @property
     def is_away(self) -> bool:
@@ -76,5 +76,3 @@ class Availability(LastError):
 
 _FIRST_SECONDS, _LINE_SECONDS = 3.0, 20.0
 _LOOK_SECONDS = 1.0
-_FINAL = ("_AUTHENTICATION", "_SSL")
-"""Errors of a connection that no waiting helps with."""

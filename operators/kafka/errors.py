@@ -32,8 +32,8 @@ def storage_error(
     """
     cause = error if last is None or last.error is None or not is_away(error) else last.error
     name = cause.name()
-    if name in _REFUSED:
-        return StorageError(f"{what}: {cause.str()} ({name})", _REFUSED[name], code=name)
+    if name in REFUSED:
+        return StorageError(f"{what}: {cause.str()} ({name})", REFUSED[name], code=name)
     if is_away(error):
         return StorageError(
             f"{what}: {servers} has not answered: {cause.str()} ({name})",
@@ -69,12 +69,12 @@ _HINT_AWAY = (
     "is the broker running, and is this its address? A broker also names the address that clients "
     "have to use (advertised.listeners): that one has to be reachable from every task, too"
 )
-_REFUSED = {
+REFUSED = {
     "_AUTHENTICATION": "security_protocol, sasl_mechanism, sasl_username and sasl_password have to "
     "be those of the listener at this address",
     "_SSL": "security_protocol='SSL' or 'SASL_SSL', with ssl_ca_location, suits listeners with TLS",
 }
-"""Errors of a connection that no waiting helps with."""
+"""Errors of a connection that no waiting helps with, and what does."""
 _NO_RIGHT = "give the user of the job the right: kafka-acls.sh --add --allow-principal User:NAME "
 _MAKE = (
     "make it: kafka-topics.sh --create --topic NAME --partitions N --bootstrap-server ADDRESS; or "
@@ -83,6 +83,10 @@ _MAKE = (
 _FENCED = (
     "another process has begun with this transactional id: another driver goes on with the job, or "
     "a job on a copy of its checkpoints; or the transaction took longer than transaction_timeout_ms"
+)
+HINT_TOO_LARGE = (
+    "message_max_bytes is the client's limit, max.message.bytes that of the topic: raise both, or "
+    "make messages smaller"
 )
 _HINTS = {
     **dict.fromkeys(("_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"), _FENCED),
@@ -95,6 +99,5 @@ _HINTS = {
     "--transactional-id oka- --resource-pattern-type prefixed",
     "CLUSTER_AUTHORIZATION_FAILED": _NO_RIGHT + "--operation IdempotentWrite --cluster",
     "GROUP_AUTHORIZATION_FAILED": _NO_RIGHT + "--operation Read --group NAME",
-    "MSG_SIZE_TOO_LARGE": "message_max_bytes is the client's limit, max.message.bytes that of the "
-    "topic: raise both, or make messages smaller",
+    "MSG_SIZE_TOO_LARGE": HINT_TOO_LARGE,
 }

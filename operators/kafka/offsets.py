@@ -38,12 +38,12 @@ class Offsets:
 
     def _asked(self, of: list[tuple[str, int]], time: int) -> list[Any]:
         asked = [self._at(topic, number, time) for topic, number in of]
-        found: list[Any] = self._client.offsets_for_times(asked, timeout=_ANSWER_SECONDS)
+        found: list[Any] = self._client.offsets_for_times(asked, timeout=ANSWER_SECONDS)
         return found
 
 
 _LATEST, _EARLIEST = -1, -2
 """What the broker takes in place of a time."""
 _END = -1
-_ANSWER_SECONDS = 3.0
+ANSWER_SECONDS = 3.0
 """The longest that a broker takes to answer one question."""

@@ -11,7 +11,7 @@ from engine.errors import CheckpointError, StorageError
 from engine.graph.partitions import PartitionReader
 from operators.kafka.availability import Availability
 from operators.kafka.errors import storage_error
-from operators.kafka.offsets import Offsets
+from operators.kafka.offsets import ANSWER_SECONDS, Offsets
 from operators.kafka.partition import KafkaPartition
 from operators.kafka.settings import import_kafka
 from operators.kafka.subscription import Subscription
@@ -71,7 +71,7 @@ class KafkaReader(PartitionReader):
             if isinstance(topics, tuple):
                 found = [self._metadata(topic, is_first) for topic in topics]
             else:
-                every = self._ask(lambda: self._client.list_topics(timeout=_ANSWER_SECONDS))
+                every = self._ask(lambda: self._client.list_topics(timeout=ANSWER_SECONDS))
                 found = [
                     each
                     for name, each in every.topics.items()
@@ -94,7 +94,7 @@ class KafkaReader(PartitionReader):
             self._ask(lambda: self._offsets.ends([(topic, int(n)) for topic, _, n in found]))
 
     def _metadata(self, topic: str, is_first: bool) -> Any:
-        found = self._ask(lambda: self._client.list_topics(topic, _ANSWER_SECONDS)).topics[topic]
+        found = self._ask(lambda: self._client.list_topics(topic, ANSWER_SECONDS)).topics[topic]
         if found.error is not None and (is_first or found.error.name() not in _NO_TOPIC):
             raise self.error(f"find topic {topic!r}", found.error)
         return found
@@ -182,7 +182,7 @@ class KafkaReader(PartitionReader):
             )
         elif error.name() == "_AUTO_OFFSET_RESET":
             low, high = self._client.get_watermark_offsets(
-                self._at(*partition.of), timeout=_ANSWER_SECONDS
+                self._at(*partition.of), timeout=ANSWER_SECONDS
             )
             partition.fail(
                 CheckpointError(
@@ -310,8 +310,6 @@ _FIXED = {
 }
 _PATIENCE_SECONDS = 15.0
 """The longest wait for a broker, at the start and where offsets are unknown."""
-_ANSWER_SECONDS = 3.0
-"""The longest that a broker takes to answer one question."""
 _LOOK_SECONDS = 0.2
 _TOGETHER = 999
 """Messages that are taken at once with the first that comes."""

@@ -12,6 +12,7 @@ from engine.graph.context import TaskContext
 from engine.graph.sink import SinkWriter
 from operators.kafka.commit_table import CommitTable
 from operators.kafka.commits import Commits, Staged, stage
+from operators.kafka.errors import HINT_TOO_LARGE
 from operators.kafka.messages import Message, MessageForm, Messages, size
 from operators.kafka.producer import PATIENCE_SECONDS, Producer
 from operators.kafka.topics import Topics
@@ -55,8 +56,7 @@ class _Writer(SinkWriter):
                     self._context.failing.on(records[place])
                 raise ValueError(
                     f"its message has {size(message)} bytes, expected at most {self._most}\n\n"
-                    "hint: message_max_bytes is the client's limit, max.message.bytes that of the "
-                    "topic: raise both, or make messages smaller"
+                    f"hint: {HINT_TOO_LARGE}"
                 )
 
     def _commit_earlier(self, prepared: Iterable[tuple[int, Any]], epoch: int) -> list[_Earlier]:
