@@ -45,9 +45,9 @@ class Marks(Protocol):
 class CommitTable:
     """The topic of the table, in one cluster."""
 
-    def __init__(self, settings: Mapping[str, Any]) -> None:
+    def __init__(self, settings: Mapping[str, Any], topics: Topics) -> None:
         self._settings = settings
-        self._topics = Topics(settings)
+        self._topics = topics
 
     def make(self) -> None:
         """Make the topic if it is missing. CheckpointError if it would not keep its marks."""
@@ -69,7 +69,7 @@ class CommitTable:
         """
         import confluent_kafka as kafka
 
-        end = self._end()
+        end = self._topics.end(TABLE)
         own = {
             "group.id": TABLE,
             "isolation.level": "read_committed",
@@ -97,22 +97,6 @@ class CommitTable:
         finally:
             consumer.close()
         return None if found is None else Mark(**json.loads(found))
-
-    def _end(self) -> int:
-        import confluent_kafka as kafka
-
-        partition = kafka.TopicPartition(TABLE, 0)
-        (asked,) = self._topics.client.list_offsets(
-            {partition: self._topics.admin.OffsetSpec.latest()},
-            isolation_level=kafka.IsolationLevel.READ_UNCOMMITTED,
-            request_timeout=PATIENCE_SECONDS,
-        ).values()
-        try:
-            return int(asked.result().offset)
-        except kafka.KafkaException as error:
-            told = self._topics.error(f"read {TABLE}", error)
-            self._topics = Topics(self._settings)  # a client keeps the leaders that it knew
-            raise told from None
 
 
 def _open_transactions(reached: int, end: int) -> StorageError:

@@ -102,7 +102,7 @@ class KafkaSink(SinkOperator[Any]):
 
     def open(self, context: TaskContext) -> SinkWriter:
         """A producer. Raises StorageError where the broker or the topic is not to be had."""
-        from operators.kafka.writers import SendingWriter, StagingWriter
+        from operators.kafka.writers import Output, SendingWriter, StagingWriter
 
         if self.exactly_once and not context.checkpoints:
             raise GraphError(
@@ -111,7 +111,7 @@ class KafkaSink(SinkOperator[Any]):
             )
         is_staged = context.checkpoints and self.exactly_once is not False
         kind = StagingWriter if is_staged else SendingWriter
-        return kind(self.form, self.settings, self.partitions, context)
+        return kind(Output(self.form, self.settings, self.partitions), context)
 
 
 _OWN = {

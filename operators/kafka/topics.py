@@ -1,4 +1,4 @@
-"""What a task asks of topics, beside sending to them."""
+"""What a task asks of topics, beside sending to them, by one client."""
 
 from __future__ import annotations
 
@@ -13,23 +13,29 @@ from operators.kafka.settings import import_kafka
 
 
 class Topics:
-    """The topics of a cluster: how many partitions they have, and their settings."""
+    """The topics of a cluster: how many partitions they have, their ends, their settings.
+
+    Several threads may ask. Who waits for an answer holds the client: without it none comes.
+    """
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
-        kafka = import_kafka("KafkaSink")
+        self._kafka = import_kafka("KafkaSink")
         from confluent_kafka import admin
 
-        self.admin: Any = admin
-        self._kafka = kafka
+        self._admin: Any = admin
+        self._settings = settings
         self._servers = str(settings["bootstrap.servers"])
         self._last = LastError()
         self._counts: dict[str, tuple[float, int]] = {}
         """When partitions were counted, and how many there were."""
+        self._client = self._connected()
+
+    def _connected(self) -> Any:
         try:
-            self.client = self.admin.AdminClient(
-                {"log_level": 2, **settings, "error_cb": self._last}
+            return self._admin.AdminClient(
+                {"log_level": 2, **self._settings, "error_cb": self._last}
             )
-        except kafka.KafkaException as error:
+        except self._kafka.KafkaException as error:
             raise storage_error("KafkaSink could not start", error.args[0], self._servers) from None
 
     def partitions(self, topic: str) -> int:
@@ -37,7 +43,8 @@ class Topics:
         at, count = self._counts.get(topic, (-_FRESH_SECONDS, 0))
         if (now := time.monotonic()) - at < _FRESH_SECONDS:
             return count
-        asked = self.client.describe_topics(  # which does not make it, as metadata would
+        client = self._client
+        asked = client.describe_topics(  # which does not make it, as metadata would
             self._kafka.TopicCollection([topic]), request_timeout=PATIENCE_SECONDS
         )
         try:
@@ -49,8 +56,9 @@ class Topics:
 
     def make(self, topic: str, partitions: int, settings: Mapping[str, str] = {}) -> None:
         """Make a topic, replicated as the broker's default says, unless it is there."""
-        new = self.admin.NewTopic(topic, partitions, -1, config=dict(settings))
-        (made,) = self.client.create_topics([new], request_timeout=PATIENCE_SECONDS).values()
+        client = self._client
+        new = self._admin.NewTopic(topic, partitions, -1, config=dict(settings))
+        (made,) = client.create_topics([new], request_timeout=PATIENCE_SECONDS).values()
         try:
             made.result()
         except self._kafka.KafkaException as error:
@@ -71,9 +79,10 @@ class Topics:
 
     def settings(self, topic: str) -> dict[str, str]:
         """The topic's settings; none if this user may not see them."""
-        resource = self.admin.ConfigResource(self.admin.ResourceType.TOPIC, topic)
+        client = self._client
+        resource = self._admin.ConfigResource(self._admin.ResourceType.TOPIC, topic)
         try:
-            (asked,) = self.client.describe_configs(
+            (asked,) = client.describe_configs(
                 [resource], request_timeout=PATIENCE_SECONDS
             ).values()
             return {name: entry.value for name, entry in asked.result().items()}
@@ -82,9 +91,24 @@ class Topics:
                 return {}
             raise self.error(f"read the settings of topic {topic!r}", error) from None
 
+    def end(self, topic: str) -> int:
+        """The offset behind all messages of the topic's first partition, committed or not."""
+        client = self._client
+        (asked,) = client.list_offsets(
+            {self._kafka.TopicPartition(topic, 0): self._admin.OffsetSpec.latest()},
+            isolation_level=self._kafka.IsolationLevel.READ_UNCOMMITTED,
+            request_timeout=PATIENCE_SECONDS,
+        ).values()
+        try:
+            return int(asked.result().offset)
+        except self._kafka.KafkaException as error:
+            told = self.error(f"read {topic}", error)
+            self._client = self._connected()  # a client keeps the leaders that it knew
+            raise told from None
+
     def error(self, what: str, error: Any) -> Exception:
         """The engine's error for a request that failed with a KafkaException."""
-        self.client.poll(0)  # which tells why
+        self._client.poll(0)  # which tells why
         told = f"KafkaSink could not {what}"
         return storage_error(told, error.args[0], self._servers, self._last)
 

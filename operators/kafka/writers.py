@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from engine.errors import CheckpointError, StorageError
 from engine.graph.context import TaskContext
@@ -18,16 +18,21 @@ from operators.kafka.producer import PATIENCE_SECONDS, Producer
 from operators.kafka.topics import Topics
 
 
+class Output(NamedTuple):
+    """What is written to Kafka."""
+
+    form: MessageForm
+    settings: Mapping[str, Any]
+    """The client's."""
+    partitions: int | None
+    """Those of a topic that is made if it is missing."""
+
+
 class _Writer(SinkWriter):
     """What both do: records become messages that the broker will take."""
 
-    def __init__(
-        self,
-        form: MessageForm,
-        settings: Mapping[str, Any],
-        partitions: int | None,
-        context: TaskContext,
-    ) -> None:
+    def __init__(self, output: Output, context: TaskContext) -> None:
+        form, settings, partitions = output
         self._context = context
         topics = Topics(settings)
         self._encode = form.encoder(topics.partitions)
@@ -41,6 +46,7 @@ class _Writer(SinkWriter):
             most = min(most, int(topics.settings(self._topic).get("max.message.bytes", most)))
         self._most = most
         self._settings = {**settings, "message.max.bytes": most}
+        self._table = CommitTable(self._settings, topics)
 
     def _messages(self, records: Any) -> Messages:
         """The messages of a batch; ValueError for one that is too large."""
@@ -66,11 +72,9 @@ class _Writer(SinkWriter):
             if record is not None:
                 staged = Staged.of(record)
                 by_writer.setdefault(staged.writer, {})[number] = staged
-        table = CommitTable(self._settings) if by_writer else None
         found = []
         for writer, epochs in by_writer.items():
-            assert table is not None
-            commits = Commits(writer, self._connect, table, epochs)
+            commits = Commits(writer, self._connect, self._table, epochs)
             self._check_before(epoch, commits.begin().epoch)
             for number, staged in epochs.items():
                 if number > self._context.committed:
@@ -90,18 +94,16 @@ class _Writer(SinkWriter):
                 f".named(…), with drop_state={[self._context.identity]!r}",
             )
 
+    def abort(self) -> None:
+        """Disconnect; what has not arrived is dropped."""
+        self.close()
+
 
 class SendingWriter(_Writer):
     """Sends as records come, at least once: all have arrived when a checkpoint or the job ends."""
 
-    def __init__(
-        self,
-        form: MessageForm,
-        settings: Mapping[str, Any],
-        partitions: int | None,
-        context: TaskContext,
-    ) -> None:
-        super().__init__(form, settings, partitions, context)
+    def __init__(self, output: Output, context: TaskContext) -> None:
+        super().__init__(output, context)
         self._producer = Producer(self._settings)
 
     def write(self, records: Any) -> None:
@@ -126,29 +128,18 @@ class SendingWriter(_Writer):
         """Disconnect."""
         self._producer.close()
 
-    def abort(self) -> None:
-        """Disconnect; what has not arrived is dropped."""
-        self._producer.close()
-
 
 class StagingWriter(_Writer):
     """Stages epochs: exactly once."""
 
-    def __init__(
-        self,
-        form: MessageForm,
-        settings: Mapping[str, Any],
-        partitions: int | None,
-        context: TaskContext,
-    ) -> None:
-        super().__init__(form, settings, partitions, context)
-        table = CommitTable(self._settings)
-        table.make()
+    def __init__(self, output: Output, context: TaskContext) -> None:
+        super().__init__(output, context)
+        self._table.make()
         of_task = (
             f"oka-{context.job_name}-{context.identity}-{secrets.token_hex(8)}-{context.index}"
         )
         self._staged = Staged(of_task, context.index, self._topic if self._is_plain else None)
-        self._commits = Commits(of_task, self._connect, table, is_new=True)
+        self._commits = Commits(of_task, self._connect, self._table, is_new=True)
         self._waiting: list[Message] = []
         """Messages that are no batch yet."""
         self._batches: list[tuple[int, bytes]] = []
@@ -204,14 +195,8 @@ class StagingWriter(_Writer):
         """Disconnect."""
         self._commits.close()
 
-    def abort(self) -> None:
-        """Disconnect; what has not arrived is dropped."""
-        self._commits.close()
-
 
 _Earlier: TypeAlias = tuple[Staged, Commits]
-
-
 _MESSAGE_BYTES = 1_000_000
 """librdkafka's own limit."""
 _BATCH = 4096
