@@ -10,9 +10,9 @@ from matplotlib.patches import Patch
 
 from benchmarks.plots import colors, style
 from benchmarks.plots.drawing import Drawing
-from benchmarks.plots.log_bars import METRICS, Bar, Metric, bar, draw_bars
+from benchmarks.plots.log_bars import METRICS, Bar, Metric, bars_of_group, draw_panels
 from benchmarks.schema.rows import Row
-from engine.units import rate, three_digits
+from engine.units import rate
 
 Works = dict[str, list[Row]]
 
@@ -30,11 +30,13 @@ def draw(result: Mapping[str, Any], _rows: Sequence[Row]) -> list[Drawing]:
 def _draw(result: Mapping[str, Any], parallelism: int, works: Works) -> Drawing:
     names = list(works)[::-1]  # the first one at the top
     figure = Figure(figsize=(style.WIDTH, 1.6 + 0.6 * len(names)), layout="constrained")
-    panels = figure.subplots(1, len(_METRICS), squeeze=False, sharey=True)[0]
-    for panel, metric in zip(panels, _METRICS, strict=True):
-        bars = [each for at, name in enumerate(names) for each in _bars(metric, works[name], at)]
-        draw_bars(panel, metric, bars, height=_HEIGHT * 0.92)
-    panels[0].set_yticks(range(len(names)), names)
+    draw_panels(
+        figure,
+        _METRICS,
+        names,
+        lambda metric, at: _bars(metric, works[names[at]], at),
+        _HEIGHT * 0.92,
+    )
     ways = {row.variant.name: row.variant for rows in works.values() for row in rows}
     looks = [
         Patch(color=colors.color(way.system, way.api), label=name) for name, way in ways.items()
@@ -62,14 +64,7 @@ def _draw(result: Mapping[str, Any], parallelism: int, works: Works) -> Drawing:
 def _bars(metric: Metric, rows: Sequence[Row], at: int) -> list[Bar]:
     """The bars of one work, next to each other."""
     other = next((metric.of_row(row) for row in rows if row.variant.system != "oka"), None)
-    bars = []
-    for number, row in enumerate(rows):
-        better, found = "", metric.of_row(row)
-        if row.variant.system == "oka" and other and found:
-            ratio = found.median / other.median
-            better = f"  {three_digits(ratio if metric.more_is_better else 1 / ratio)}×"
-        bars.append(bar(metric, row, at + _HEIGHT * ((len(rows) - 1) / 2 - number), better))
-    return bars
+    return bars_of_group(metric, rows, at, other, _HEIGHT)
 
 
 _METRICS = (

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator
 
 from benchmarks.plots import colors, style
@@ -38,6 +39,42 @@ def bar(metric: Metric, row: Row, place: float, behind: str = "") -> Bar:
     spread = metric.of_row(row)
     text = f"{metric.written(spread.median)}{behind}" if spread else "not measured"
     return Bar(place, spread, colors.color(row.variant.system, row.variant.api), text)
+
+
+def better(metric: Metric, ours: Spread | None, theirs: Spread | None) -> str:
+    """How many times better ours is, as the text behind a bar; empty where one is missing."""
+    if not ours or not theirs:
+        return ""
+    ratio = ours.median / theirs.median
+    return f"  {three_digits(ratio if metric.more_is_better else 1 / ratio)}×"
+
+
+def bars_of_group(
+    metric: Metric, rows: Sequence[Row], at: int, other: Spread | None, height: float
+) -> list[Bar]:
+    """The bars of rows next to each other; Oka's say how many times better they are than other."""
+    bars = []
+    for number, row in enumerate(rows):
+        place = at + height * ((len(rows) - 1) / 2 - number)
+        is_oka = row.variant.system == "oka"
+        behind = better(metric, metric.of_row(row), other) if is_oka else ""
+        bars.append(bar(metric, row, place, behind))
+    return bars
+
+
+def draw_panels(
+    figure: Figure,
+    metrics: Sequence[Metric],
+    names: Sequence[str],
+    bars_of: Callable[[Metric, int], Sequence[Bar]],
+    height: float,
+) -> None:
+    """Draw a panel for each metric, with the bars around the place of each name."""
+    panels = figure.subplots(1, len(metrics), squeeze=False, sharey=True)[0]
+    for panel, metric in zip(panels, metrics, strict=True):
+        bars = [each for at in range(len(names)) for each in bars_of(metric, at)]
+        draw_bars(panel, metric, bars, height)
+    panels[0].set_yticks(range(len(names)), names)
 
 
 def draw_bars(panel: Axes, metric: Metric, bars: Sequence[Bar], height: float = 0.8) -> None:

@@ -11,9 +11,9 @@ from matplotlib.patches import Patch
 from benchmarks.peers.flink import FLINK
 from benchmarks.plots import colors, style
 from benchmarks.plots.drawing import Drawing
-from benchmarks.plots.log_bars import METRICS, Bar, Metric, bar, draw_bars
-from benchmarks.schema.rows import Row, Spread
-from engine.units import rate, three_digits
+from benchmarks.plots.log_bars import METRICS, Bar, Metric, bars_of_group, draw_panels
+from benchmarks.schema.rows import Row
+from engine.units import rate
 
 Queries = dict[str, list[Row]]
 
@@ -35,11 +35,13 @@ def draw(result: Mapping[str, Any], _rows: Sequence[Row]) -> list[Drawing]:
 def _draw(result: Mapping[str, Any], batch: int, parallelism: int, queries: Queries) -> Drawing:
     names = sorted(queries, key=lambda name: -int(name[1:]))  # the first one at the top
     figure = Figure(figsize=(style.WIDTH, 1.6 + 0.55 * len(names)), layout="constrained")
-    panels = figure.subplots(1, len(_METRICS), squeeze=False, sharey=True)[0]
-    for panel, metric in zip(panels, _METRICS, strict=True):
-        bars = [each for at, name in enumerate(names) for each in _bars(metric, queries[name], at)]
-        draw_bars(panel, metric, bars, height=_HEIGHT * 0.92)
-    panels[0].set_yticks(range(len(names)), names)
+    draw_panels(
+        figure,
+        _METRICS,
+        names,
+        lambda metric, at: _bars(metric, queries[names[at]], at),
+        _HEIGHT * 0.92,
+    )
     ways = {(row.variant.system, row.variant.api): row for rows in queries.values() for row in rows}
     looks = [Patch(color=colors.color(*way), label=row.variant.name) for way, row in ways.items()]
     figure.legend(handles=looks, loc="outside lower center", ncols=len(looks))
@@ -68,19 +70,7 @@ def _draw(result: Mapping[str, Any], batch: int, parallelism: int, queries: Quer
 def _bars(metric: Metric, rows: Sequence[Row], at: int) -> list[Bar]:
     """The bars of one query, next to each other."""
     flink = next((metric.of_row(row) for row in rows if row.variant.system == FLINK), None)
-    places = [at + _HEIGHT * ((len(rows) - 1) / 2 - number) for number in range(len(rows))]
-    return [
-        bar(metric, row, place, _better(metric, row, flink))
-        for row, place in zip(rows, places, strict=True)
-    ]
-
-
-def _better(metric: Metric, row: Row, flink: Spread | None) -> str:
-    found = metric.of_row(row)
-    if row.variant.system != "oka" or not flink or not found:
-        return ""
-    ratio = found.median / flink.median
-    return f"  {three_digits(ratio if metric.more_is_better else 1 / ratio)}×"
+    return bars_of_group(metric, rows, at, flink, _HEIGHT)
 
 
 _METRICS = (

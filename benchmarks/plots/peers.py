@@ -9,9 +9,9 @@ from matplotlib.figure import Figure
 
 from benchmarks.plots import style
 from benchmarks.plots.drawing import Drawing
-from benchmarks.plots.log_bars import METRICS, Bar, Metric, bar, draw_bars
+from benchmarks.plots.log_bars import METRICS, Bar, Metric, bar, better, draw_panels
 from benchmarks.schema.rows import Row, Spread
-from engine.units import rate, three_digits
+from engine.units import rate
 
 
 def draw(result: Mapping[str, Any], rows: Sequence[Row]) -> list[Drawing]:
@@ -39,13 +39,12 @@ def _draw(result: Mapping[str, Any], cell: tuple[object, ...], pairs: Sequence[_
     first = ordered[0].oka
     figure = Figure(figsize=(style.WIDTH, 1.4 + 0.58 * len(ordered)), layout="constrained")
     metrics = [m for m in METRICS if any(m.of_row(row) for pair in ordered for row in pair)]
-    panels = figure.subplots(1, len(metrics), squeeze=False, sharey=True)[0]
-    for panel, metric in zip(panels, metrics, strict=True):
-        bars = [each for at, pair in enumerate(ordered) for each in _bars_of(metric, pair, at)]
-        draw_bars(panel, metric, bars, height=2 * _HALF * 0.92)
-    panels[0].set_yticks(
-        range(len(ordered)),
+    draw_panels(
+        figure,
+        metrics,
         [f"{pair.peer.variant.name}\nOka {pair.oka.variant.api}" for pair in ordered],
+        lambda metric, at: _bars_of(metric, ordered[at], at),
+        2 * _HALF * 0.92,
     )
     title = (
         f"Oka in turn with each peer: {first.payload_bytes:,}-byte words, batch "
@@ -74,12 +73,8 @@ def _draw(result: Mapping[str, Any], cell: tuple[object, ...], pairs: Sequence[_
 
 def _bars_of(metric: Metric, pair: _Pair, at: int) -> list[Bar]:
     """The bars of one peer: its own, and Oka's with the ratio if both have a value."""
-    ours, theirs = metric.of_row(pair.oka), metric.of_row(pair.peer)
-    better = ""
-    if ours and theirs:
-        ratio = ours.median / theirs.median
-        better = f"  {three_digits(ratio if metric.more_is_better else 1 / ratio)}×"
-    return [bar(metric, pair.oka, at - _HALF, better), bar(metric, pair.peer, at + _HALF)]
+    behind = better(metric, metric.of_row(pair.oka), metric.of_row(pair.peer))
+    return [bar(metric, pair.oka, at - _HALF, behind), bar(metric, pair.peer, at + _HALF)]
 
 
 def _median(spread: Spread | None) -> float:
