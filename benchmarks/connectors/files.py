@@ -5,15 +5,13 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import engine
-from benchmarks.connectors.work import BATCH, OKA, Work, WorkCase
-from benchmarks.peers.flink import Found, run_program
+from benchmarks.connectors.work import BATCH, Work, WorkCase
+from benchmarks.peers.flink import Found
 from benchmarks.peers.peer import Peer
 from engine.programs.s3_server import S3Server
 from operators import source
@@ -67,26 +65,13 @@ class FileWork(Work):
         return f"s3://{BUCKET}/{name}" if self.in_s3 else str(self._where / name)
 
     def run(self, case: WorkCase) -> Found:
-        """Oka's job, or the program of a peer in a process of its own."""
-        out = self._where / "out"
-        shutil.rmtree(out, ignore_errors=True)
-        if case.system != OKA:
-            return self._run_peer(case)
-        result = engine.execute(
-            self.pipeline(case),
-            name=case.work,
-            runtime="local",
-            parallelism=case.parallelism,
-            batch_size=case.batch_size,
-            progress="none",
-        )
-        statistics = result.statistics
-        rows = statistics.records
-        return Found(statistics.elapsed_seconds, statistics.cpu_seconds, rows)
+        """Do it once, without the files of a run before."""
+        shutil.rmtree(self._where / "out", ignore_errors=True)
+        return super().run(case)
 
-    def _run_peer(self, case: WorkCase) -> Found:
-        peer = next(each for each in self.peers if each.system == case.system)
-        settings = {
+    def peer_settings(self, case: WorkCase) -> dict[str, Any]:
+        """The work, the places and the sizes."""
+        return {
             "work": self.work,
             "system": case.system,
             "source": str(self._root.parent / "orders.arrow"),
@@ -95,15 +80,9 @@ class FileWork(Work):
             "batch_size": case.batch_size,
             "parallelism": case.parallelism,
         }
-        with tempfile.TemporaryDirectory(prefix="oka-peer-") as folder:
-            return run_program(case.label, peer.command, settings, folder)
 
     work = ""
     """What the programs of peers call it."""
-
-    def pipeline(self, case: WorkCase) -> Any:
-        """What Oka runs."""
-        raise NotImplementedError
 
 
 class ParquetWrite(FileWork):

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import json
 import random
-import tempfile
-from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
-import engine
-from benchmarks.connectors.work import OKA, Work, WorkCase
-from benchmarks.peers.flink import Found, run_program
+from benchmarks.connectors.work import Work, WorkCase
 from benchmarks.peers.peer import Peer
 from engine.programs.kafka import Kafka
 from operators import Pipeline, TaskContext, source
@@ -56,42 +52,15 @@ class KafkaWork(Work):
         """The messages that the topic has before a run."""
         return iter(())
 
-    def run(self, case: WorkCase) -> Found:
-        """Oka's job, or the program of a peer in a process of its own."""
-        if case.system != OKA:
-            return self._run_peer(case)
-        with tempfile.TemporaryDirectory(prefix="oka-kafka-") as folder:
-            result = engine.execute(
-                self.pipeline(case),
-                name=case.work,
-                runtime="local",
-                parallelism=case.parallelism,
-                batch_size=case.batch_size,
-                progress="none",
-                **self.settings(folder),
-            )
-        statistics = result.statistics
-        return Found(statistics.elapsed_seconds, statistics.cpu_seconds, statistics.records)
-
-    @abstractmethod
-    def pipeline(self, case: WorkCase) -> Pipeline:
-        """Oka's program."""
-
-    def settings(self, folder: str) -> dict[str, Any]:  # noqa: ARG002 - of a job with checkpoints
-        """Further settings of the job, which may use the folder."""
-        return {}
-
-    def _run_peer(self, case: WorkCase) -> Found:
-        peer = next(each for each in self.peers if each.system == case.system)
-        settings = {
+    def peer_settings(self, case: WorkCase) -> dict[str, Any]:
+        """The broker, the topic and the messages."""
+        return {
             "servers": self._servers,
             "topic": TOPIC,
             "messages": case.input_records,
             "batch_size": case.batch_size,
             "json": isinstance(self.format, Json),
         }
-        with tempfile.TemporaryDirectory(prefix="oka-peer-") as folder:
-            return run_program(case.label, peer.command, settings, folder)
 
 
 class KafkaRead(KafkaWork):
@@ -181,7 +150,7 @@ class KafkaWriteOnce(KafkaWrite):
 
     name = "kafka-write-once"
 
-    def settings(self, folder: str) -> dict[str, Any]:
+    def job_settings(self, folder: str) -> dict[str, Any]:
         """A checkpoint each second."""
         return {"checkpoints": folder, "checkpoint_interval_seconds": 1.0}
 

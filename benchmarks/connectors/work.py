@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
+import engine
 from benchmarks.measurement import Case, Measurement, Run
-from benchmarks.peers.flink import Found
+from benchmarks.peers.flink import Found, run_program
 from benchmarks.peers.peer import Peer
 
 OKA = "oka"
@@ -50,9 +52,38 @@ class Work(ABC):
         """Input in the folder, and servers, for the runs in the block."""
         yield
 
-    @abstractmethod
     def run(self, case: WorkCase) -> Found:
-        """Do it once, from the first source's start to the last sink's end."""
+        """Do it once, from the first source's start to the last sink's end.
+
+        Oka's job, or the program of a peer in a process of its own.
+        """
+        with tempfile.TemporaryDirectory(prefix="oka-connectors-") as folder:
+            if case.system != OKA:
+                peer = next(each for each in self.peers if each.system == case.system)
+                return run_program(case.label, peer.command, self.peer_settings(case), folder)
+            result = engine.execute(
+                self.pipeline(case),
+                name=case.work,
+                runtime="local",
+                parallelism=case.parallelism,
+                batch_size=case.batch_size,
+                progress="none",
+                **self.job_settings(folder),
+            )
+        statistics = result.statistics
+        return Found(statistics.elapsed_seconds, statistics.cpu_seconds, statistics.records)
+
+    def pipeline(self, case: WorkCase) -> Any:
+        """Oka's program."""
+        raise NotImplementedError
+
+    def job_settings(self, folder: str) -> dict[str, Any]:  # noqa: ARG002 - of a job with checkpoints
+        """Further settings of Oka's job, which may use the folder."""
+        return {}
+
+    def peer_settings(self, case: WorkCase) -> dict[str, Any]:
+        """What the program of a peer is told."""
+        raise NotImplementedError
 
     def measure(self, case: Case, _run: Run) -> Measurement:
         """Do it once. Raises RuntimeError if it came to another number of records than expected."""
