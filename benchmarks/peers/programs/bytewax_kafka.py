@@ -10,7 +10,8 @@ from bytewax.connectors.kafka import KafkaSource
 from bytewax.dataflow import Dataflow
 from bytewax.outputs import DynamicSink, StatelessSinkPartition
 from bytewax.testing import run_main
-from kafka_run import Settings, Told
+from clocks import Clocks
+from kafka_run import Settings
 
 
 class Count(StatelessSinkPartition[Any]):
@@ -38,7 +39,7 @@ class Counts(DynamicSink[Any]):
 def main() -> None:
     """Read the topic to its end."""
     settings = Settings.of_arguments()
-    told = Told(settings)
+    clocks = Clocks(settings.result)
     counts: list[int] = []
     flow = Dataflow("kafka")
     read = KafkaSource(
@@ -49,7 +50,7 @@ def main() -> None:
         messages = op.map("json", messages, lambda message: json.loads(message.value))
     op.output("counts", messages, Counts(counts))
     run_main(flow)
-    told.write(sum(counts))
+    clocks.write(sum(counts))
 
 
 if __name__ == "__main__":

@@ -8,24 +8,18 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
+
+from clocks import Clocks
 
 
 def main() -> None:
     """Do the work, and write its time, CPU time and number of rows."""
     settings = json.loads(sys.argv[1])
     work = {"duckdb": duckdb, "polars": polars}[settings["system"]](settings)
-    began, cpu = time.monotonic(), time.process_time()
-    rows = work()
-    told = {
-        "seconds": time.monotonic() - began,
-        "cpu_seconds": time.process_time() - cpu,
-        "rows": rows,
-    }
-    Path(settings["result"]).write_text(json.dumps(told))
+    clocks = Clocks(settings["result"])
+    clocks.write(work())
 
 
 def duckdb(settings: dict[str, Any]) -> Callable[[], int]:

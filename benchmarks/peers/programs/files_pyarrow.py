@@ -8,14 +8,13 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.fs as fs
 import pyarrow.parquet as pq
+from clocks import Clocks
 
 GROUP = 1 << 17
 """Rows of a row group, as Oka's sink has it."""
@@ -26,14 +25,8 @@ def main() -> None:
     settings = json.loads(sys.argv[1])
     pa.set_cpu_count(settings["parallelism"])
     work = {"write": write, "read": read}[settings["work"]]
-    began, cpu = time.monotonic(), time.process_time()
-    rows = work(settings)
-    told = {
-        "seconds": time.monotonic() - began,
-        "cpu_seconds": time.process_time() - cpu,
-        "rows": rows,
-    }
-    Path(settings["result"]).write_text(json.dumps(told))
+    clocks = Clocks(settings["result"])
+    clocks.write(work(settings))
 
 
 def read(settings: dict[str, Any]) -> int:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 
+from clocks import Clocks
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
-from kafka_run import Settings, Told
+from kafka_run import Settings
 
 
 def main() -> None:
     """Read so many messages."""
     settings = Settings.of_arguments()
-    told = Told(settings)
+    clocks = Clocks(settings.result)
     consumer = Consumer(
         {
             "bootstrap.servers": settings.servers,
@@ -32,7 +33,7 @@ def main() -> None:
                 json.loads(value or b"null")
             count += 1
     consumer.close()
-    told.write(count)
+    clocks.write(count)
 
 
 if __name__ == "__main__":

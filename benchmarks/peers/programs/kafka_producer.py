@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from clocks import Clocks
 from confluent_kafka import Producer
-from kafka_run import Settings, Told
+from kafka_run import Settings
 
 PAYLOAD_BYTES = 105
 
@@ -13,7 +14,7 @@ PAYLOAD_BYTES = 105
 def main() -> None:
     """Write so many messages."""
     settings = Settings.of_arguments()
-    told = Told(settings)
+    clocks = Clocks(settings.result)
     failed: list[Any] = []
     producer = Producer(
         {
@@ -36,7 +37,7 @@ def main() -> None:
     producer.flush()
     if failed:
         raise RuntimeError(failed[0])
-    told.write(settings.messages)
+    clocks.write(settings.messages)
 
 
 if __name__ == "__main__":

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from clocks import Clocks
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Settings:
     batch_size: int
     parallelism: int
     result: str
-    """The file of `Told.write`."""
+    """The file of `Clocks.write`."""
     with_rows: bool = False
     """Whether the rows go to that file, too, for a comparison."""
 
@@ -56,14 +56,14 @@ class Told:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._began: tuple[float, float] | None = None
+        self._clocks: Clocks | None = None
         self._rows = 0
         self._kept: list[dict[str, Any]] = []
 
     def begin(self) -> None:
         """Note that a source begins."""
-        if self._began is None:
-            self._began = time.monotonic(), time.process_time()
+        if self._clocks is None:
+            self._clocks = Clocks(self._settings.result)
 
     def came(self, rows: list[dict[str, Any]]) -> None:
         """Count these results."""
@@ -79,15 +79,7 @@ class Told:
 
     def write(self) -> None:
         """Write the result, after the last sink's end."""
-        assert self._began is not None
-        began, cpu_before = self._began
-        found: dict[str, Any] = {
-            "seconds": time.monotonic() - began,
-            "cpu_seconds": time.process_time() - cpu_before,
-            "rows": self._rows,
-        }
-        if self._settings.with_rows:
-            found["answer"] = self._kept
-        partial = Path(f"{self._settings.result}.partial")
-        partial.write_text(json.dumps(found))
-        partial.replace(self._settings.result)
+        assert self._clocks is not None
+        self._clocks.write(
+            self._rows, **({"answer": self._kept} if self._settings.with_rows else {})
+        )

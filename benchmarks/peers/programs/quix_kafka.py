@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import uuid
 
-from kafka_run import Settings, Told
+from clocks import Clocks
+from kafka_run import Settings
 from quixstreams import Application
 
 
 def main() -> None:
     """Read so many messages."""
     settings = Settings.of_arguments()
-    told = Told(settings)
+    clocks = Clocks(settings.result)
     application = Application(
         broker_address=settings.servers,
         consumer_group=f"quix-{uuid.uuid4().hex}",
@@ -29,7 +30,7 @@ def main() -> None:
 
     application.dataframe(topic).update(came)
     application.run(count=settings.messages, collect=False)
-    told.write(count)
+    clocks.write(count)
 
 
 if __name__ == "__main__":
