@@ -56,14 +56,15 @@ class Topics:
 
     def make(self, topic: str, partitions: int, settings: Mapping[str, str] = {}) -> None:
         """Make a topic, replicated as the broker's default says, unless it is there."""
+        if self._exists(topic):
+            return
         client = self._client
         new = self._admin.NewTopic(topic, partitions, -1, config=dict(settings))
         (made,) = client.create_topics([new], request_timeout=PATIENCE_SECONDS).values()
         try:
             made.result()
         except self._kafka.KafkaException as error:
-            name = error.args[0].name()
-            if name != "TOPIC_ALREADY_EXISTS" and not (name in _HIDDEN and self._exists(topic)):
+            if error.args[0].name() != "TOPIC_ALREADY_EXISTS":  # another task was faster
                 raise self.error(f"make topic {topic!r}", error) from None
         until = time.monotonic() + PATIENCE_SECONDS
         while not self._exists(topic) and time.monotonic() < until:  # brokers hear of it later
@@ -73,7 +74,7 @@ class Topics:
         try:
             return self.partitions(topic) > 0
         except StorageError as error:
-            if error.is_away:
+            if error.code not in _HIDDEN:
                 raise
             return False
 
