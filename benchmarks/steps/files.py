@@ -1,9 +1,8 @@
 """Parquet files read by Oka and by PyArrow alone, in turn: `python -m benchmarks.steps.files`.
 
 Each line is the median of several rounds: seconds, and CPU seconds of this process. `--s3` has the
-files in `oka s3 serve` on this machine, beside PyArrow's own client of S3. `--group-by` counts and
-sums by key in a job, beside DuckDB and Polars where they are installed, each with the cores it
-takes by default.
+files in `oka s3 serve` on this machine, beside PyArrow's own client of S3. Whole jobs, a group-by
+among them, are works of `oka bench connectors`.
 """
 
 import argparse
@@ -20,9 +19,6 @@ import pyarrow.parquet as pq
 
 from engine.graph.context import TaskContext
 from engine.programs.s3_server import S3Server
-from engine.testing import run
-from operators import Count, Sum, source
-from operators.sinks import Collect
 from operators.sources import ParquetFiles
 
 
@@ -34,15 +30,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--columns", help="names, with commas between them; all if missing")
     parser.add_argument("--s3", action="store_true")
-    parser.add_argument("--group-by", action="store_true")
     arguments = parser.parse_args()
     columns = arguments.columns.split(",") if arguments.columns else None
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "bucket" / "files"
         _write(folder, arguments.files, arguments.rows)
-        if arguments.group_by:
-            _compare(_grouping(folder), arguments.rounds)
-        elif arguments.s3:
+        if arguments.s3:
             with S3Server(name, access_key=_KEY, secret_key=_SECRET) as server:
                 os.environ.update(
                     AWS_ACCESS_KEY_ID=_KEY,
@@ -108,42 +101,6 @@ def _reading(
         return rows
 
     return {"oka": ours, "pyarrow": alone}
-
-
-def _grouping(folder: Path) -> dict[str, Callable[[], int]]:
-    pattern = str(folder / "*.parquet")
-
-    def ours() -> int:
-        stream = source(ParquetFiles(pattern, columns=["city", "amount"]))
-        totals = stream.key_by("city").aggregate(emit="final", n=Count(), amount=Sum("amount"))
-        found: list[pa.RecordBatch] = run(totals.sink(Collect()), parallelism=os.cpu_count() or 1)[
-            "collect"
-        ]
-        return sum(map(len, found))
-
-    ways: dict[str, Callable[[], int]] = {"oka": ours}
-    try:
-        import duckdb
-
-        def of_duckdb() -> int:
-            rows = duckdb.read_parquet(pattern)
-            return len(rows.aggregate("city, count(*), sum(amount)", "city").fetchall())
-
-        ways["duckdb"] = of_duckdb
-    except ImportError:
-        print("duckdb is not installed")
-    try:
-        import polars
-
-        def of_polars() -> int:
-            rows = polars.scan_parquet(pattern).group_by("city")
-            totals = rows.agg(polars.len(), polars.col("amount").sum())
-            return len(totals.collect(engine="streaming"))
-
-        ways["polars"] = of_polars
-    except ImportError:
-        print("polars is not installed")
-    return ways
 
 
 def _compare(ways: dict[str, Callable[[], int]], rounds: int) -> None:
