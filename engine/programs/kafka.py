@@ -17,7 +17,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -115,7 +115,7 @@ class Kafka:
     def _start(self, port: int, settings: Mapping[str, str], leftover: Path | None) -> None:
         (self.folder / _LOGGING).write_text(_LOGGING_TEXT.format(log=self.folder / LOG))
         for _ in range(1 if port else _TRIES):  # a port that was free may be taken meanwhile
-            own, controller = _free_ports()
+            own, controller = free_ports(2)
             self.servers = f"127.0.0.1:{port or own}"
             lines = _SETTINGS_TEXT.format(
                 servers=self.servers, controller=controller, topics=self.folder / _TOPICS
@@ -225,11 +225,13 @@ def _alone(folder: Path) -> Iterator[None]:
         os.close(lock)
 
 
-def _free_ports() -> list[int]:
-    with socket.socket() as one, socket.socket() as other:
-        for listener in (one, other):
+def free_ports(count: int) -> list[int]:
+    """Ports of the loopback address that nobody has now."""
+    with ExitStack() as stack:
+        listeners = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for listener in listeners:
             listener.bind(("127.0.0.1", 0))
-        return [listener.getsockname()[1] for listener in (one, other)]
+        return [listener.getsockname()[1] for listener in listeners]
 
 
 def _start_hint(why: str) -> str | None:

@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from engine.errors import OperatorError
+from engine.programs.kafka import free_ports
 from engine.testing import run
 from operators import source
 from operators.kafka import KafkaSink
 from operators.kafka.commit_table import TABLE
 from operators.sources import Collection
 from tests.kafka import Broker
-
-
-def free_ports(count: int) -> list[int]:
-    listeners = [socket.socket() for _ in range(count)]
-    for listener in listeners:
-        listener.bind(("127.0.0.1", 0))
-    ports = [listener.getsockname()[1] for listener in listeners]
-    for listener in listeners:
-        listener.close()
-    return ports
 
 
 def settings(plain: int, secure: int, controller: int) -> dict[str, str]:
