@@ -60,6 +60,7 @@ class MessageForm:
     def encoder(self, partitions: Partitions) -> Encode:
         """The function of one task that makes messages of a batch; it notes a record that fails."""
         encode = self.format.encoder()
+        partition = self._partition_of(partitions)
 
         def messages(batch: Any, failing: FailureContext) -> Messages:
             source = _Batch(batch, failing)
@@ -76,14 +77,16 @@ class MessageForm:
                     partitions(topic)  # it is there
             else:
                 topics = [self.topic] * len(values)
+            if partition is None:
+                numbers = [_ANY] * len(values)
+            else:
+                numbers = source.map(partition, list(zip(topics, keys, strict=True)))
             made = list(
                 zip(
                     keys,
                     values,
                     topics,
-                    source.map(
-                        self._partition_of(partitions), list(zip(topics, keys, strict=True))
-                    ),
+                    numbers,
                     source.milliseconds(self.timestamp),
                     source.headers(self.headers),
                     strict=True,
@@ -94,10 +97,10 @@ class MessageForm:
 
         return messages
 
-    def _partition_of(self, partitions: Partitions) -> Callable[[tuple[str, Any]], int]:
+    def _partition_of(self, partitions: Partitions) -> Callable[[tuple[str, Any]], int] | None:
         function = self.partition
         if function is None:
-            return lambda _: _ANY
+            return None
 
         def partition(of: tuple[str, Any]) -> int:
             topic, key = of
