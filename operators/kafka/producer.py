@@ -13,6 +13,24 @@ from operators.kafka.messages import Message
 from operators.kafka.settings import import_kafka
 
 
+class _Deliveries:
+    """The `on_delivery` of a client: why the first message that has not arrived did not.
+
+    It is apart from the producer, for a client ends with the last reference to its producer.
+    """
+
+    def __init__(self, servers: str, last: LastError) -> None:
+        self._servers, self._last = servers, last
+        self.failed: StorageError | None = None
+
+    def __call__(self, error: Any, message: Any) -> None:
+        if self.failed is None and error is not None and error.name() not in _DROPPED:
+            topic, partition = message.topic(), message.partition()
+            where = f"topic {topic!r}" + ("" if partition < 0 else f", partition {partition}")
+            what = f"KafkaSink could not deliver a message to {where}"
+            self.failed = storage_error(what, error, self._servers, self._last)
+
+
 class Producer:
     """A producer, idempotent, whose messages keep their order. One thread at a time.
 
@@ -27,7 +45,7 @@ class Producer:
         self._exception = kafka.KafkaException
         self._timed_out = kafka.KafkaError(kafka.KafkaError._TIMED_OUT)
         self._last = LastError()
-        self._failed: StorageError | None = None
+        self._deliveries = _Deliveries(self.servers, self._last)
         own = {"transactional.id": transactional_id} if transactional_id else {}
         self._most = int(settings.get("queue.buffering.max.messages", _QUEUED_MESSAGES))
         self._most_bytes = 512 * int(settings.get("queue.buffering.max.kbytes", _QUEUED_KBYTES))
@@ -45,7 +63,7 @@ class Producer:
                 "delivery.report.only.error": True,
                 "queue.buffering.max.messages": self._most,
                 "error_cb": self._last,
-                "on_delivery": self._delivered,
+                "on_delivery": self._deliveries,
             },
         )
         if transactional_id:
@@ -118,9 +136,10 @@ class Producer:
         self._unflushed = 0
 
     def close(self) -> None:
-        """Drop whatever has not arrived. It is the last call."""
+        """Drop whatever has not arrived, and disconnect. It is the last call."""
         self._client.purge()
         self._client.poll(0)
+        self._client = None
 
     def _call(self, what: str, function: Callable[..., Any], *arguments: Any) -> Any:
         try:
@@ -130,17 +149,9 @@ class Producer:
             told = f"KafkaSink could not {what}"
             raise storage_error(told, error.args[0], self.servers, self._last) from None
 
-    def _delivered(self, error: Any, message: Any) -> None:
-        """Note why a message has not arrived."""
-        if self._failed is None and error is not None and error.name() not in _DROPPED:
-            topic, partition = message.topic(), message.partition()
-            where = f"topic {topic!r}" + ("" if partition < 0 else f", partition {partition}")
-            what = f"KafkaSink could not deliver a message to {where}"
-            self._failed = storage_error(what, error, self.servers, self._last)
-
     def _check(self) -> None:
-        if self._failed is not None:
-            raise self._failed
+        if self._deliveries.failed is not None:
+            raise self._deliveries.failed
 
 
 PATIENCE_SECONDS = 10.0

@@ -107,6 +107,10 @@ class Topics:
             self._client = self._connected()  # a client keeps the leaders that it knew
             raise told from None
 
+    def close(self) -> None:
+        """Disconnect. It is the last call: a client ends with the last reference to it."""
+        self._client = None
+
     def error(self, what: str, error: Any) -> Exception:
         """The engine's error for a request that failed with a KafkaException."""
         self._client.poll(0)  # which tells why

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 from engine.errors import CheckpointError, StorageError
@@ -34,7 +35,7 @@ class _Writer(SinkWriter):
     def __init__(self, output: Output, context: TaskContext) -> None:
         form, settings, partitions = output
         self._context = context
-        topics = Topics(settings)
+        self._topics = topics = Topics(settings)
         self._encode = form.encoder(topics.partitions)
         self._is_plain = form.is_plain
         self._topic = form.topic if isinstance(form.topic, str) else None
@@ -47,6 +48,7 @@ class _Writer(SinkWriter):
         self._most = most
         self._settings = {**settings, "message.max.bytes": most}
         self._table = CommitTable(self._settings, topics)
+        self._connect = partial(Producer, self._settings)
 
     def _messages(self, records: Any) -> Messages:
         """The messages of a batch; ValueError for one that is too large."""
@@ -82,9 +84,6 @@ class _Writer(SinkWriter):
             found.append((staged, commits))
         return found
 
-    def _connect(self, writer: str) -> Producer:
-        return Producer(self._settings, writer)
-
     def _check_before(self, epoch: int, committed: int) -> None:
         if committed > epoch:
             raise CheckpointError(
@@ -97,6 +96,10 @@ class _Writer(SinkWriter):
     def abort(self) -> None:
         """Disconnect; what has not arrived is dropped."""
         self.close()
+
+    def close(self) -> None:
+        """Disconnect."""
+        self._topics.close()
 
 
 class SendingWriter(_Writer):
@@ -127,6 +130,7 @@ class SendingWriter(_Writer):
     def close(self) -> None:
         """Disconnect."""
         self._producer.close()
+        super().close()
 
 
 class StagingWriter(_Writer):
@@ -194,6 +198,7 @@ class StagingWriter(_Writer):
     def close(self) -> None:
         """Disconnect."""
         self._commits.close()
+        super().close()
 
 
 _Earlier: TypeAlias = tuple[Staged, Commits]
