@@ -86,8 +86,8 @@ class Files:
         self.kind, self.folder, self.url = kind, folder, url
         folder.mkdir(parents=True, exist_ok=True)
 
-    def source(self, **settings: Any) -> ColumnFiles:
-        pattern = f"{self.url}/*.{self.kind.format}{self.kind.packing}"
+    def source(self, below: str = "*", **settings: Any) -> ColumnFiles:
+        pattern = f"{self.url}/{below}.{self.kind.format}{self.kind.packing}"
         makers: Mapping[str, Callable[..., ColumnFiles]] = {
             "parquet": ParquetFiles,
             "csv": CsvFiles,
@@ -96,7 +96,9 @@ class Files:
         return makers[self.kind.format](pattern, SCHEMA, **settings)
 
     def path(self, name: str) -> Path:
-        return self.folder / f"{name}.{self.kind.format}{self.kind.packing}"
+        path = self.folder / f"{name}.{self.kind.format}{self.kind.packing}"
+        path.parent.mkdir(exist_ok=True)
+        return path
 
     def write(self, name: str, ids: range) -> list[int]:
         self.path(name).write_bytes(self.content(ids))
@@ -152,7 +154,7 @@ class Tasks:
         self.positions = dict(positions or {})
         contexts = [TaskContext("t", at, parallelism, 2, "job") for at in range(parallelism)]
         self.readers: list[Any] = [source.open(context) for context in contexts]
-        self.found: list[int] = []
+        self.found: list[Any] = []
         if positions is not None:
             for index, reader in enumerate(self.readers):
                 reader.restore([name for name in positions if self.owner(name) == index])
@@ -160,6 +162,9 @@ class Tasks:
 
     def owner(self, name: str) -> int:
         return self.source.number(name) % self.parallelism
+
+    def items(self, batch: Any) -> list[Any]:
+        return list(batch["id"].to_pylist())
 
     def discover(self) -> None:
         for index, reader in enumerate(self.readers):
@@ -181,7 +186,7 @@ class Tasks:
                     if batch is None:
                         self.positions[name] = ENDED
                         break
-                    self.found += [] if isinstance(batch, list) else batch["id"].to_pylist()
+                    self.found += [] if isinstance(batch, list) else self.items(batch)
                     self.positions[name] = partition.position
             finally:
                 partition.close()
@@ -203,6 +208,33 @@ def test_a_job_goes_on_at_every_position(files: Files) -> None:
         third = Tasks(files.source(), 2, second.positions)
         third.run()
         assert sorted(first.found + second.found + third.found) == expected
+
+
+class Rows(Tasks):
+    """Tasks that note whole rows, without texts."""
+
+    def items(self, batch: Any) -> list[Any]:
+        return [tuple(row.values()) for row in batch.drop_columns("text").to_pylist()]
+
+
+@pytest.mark.parametrize("watch", [None, 1e-6])
+def test_values_of_folders_come_out_wherever_a_job_stops(files: Files, watch: float | None) -> None:
+    expected: list[Any] = []
+    folders = {"city=%C3%A9%2F": "é/", "city=__HIVE_DEFAULT_PARTITION__": None, "city=": ""}
+    for number, (folder, city) in enumerate(folders.items()):
+        ids = files.write(f"{folder}/{number}", range(number * 10, number * 10 + 8))
+        expected += [(each, city) for each in ids]
+
+    def made() -> ColumnFiles:
+        return files.source("**/*", watch=watch, partition_columns={"city": "string"})
+
+    count = Rows(made(), 1).run()
+    for stop in range(0, count + 1, 2):
+        first = Rows(made(), 2)
+        first.run(stop)
+        second = Rows(made(), 1 + stop % 4, first.positions)
+        second.run()
+        assert sorted(first.found + second.found) == expected
 
 
 @pytest.mark.parametrize("polls", [0, 3, 1 << 30])

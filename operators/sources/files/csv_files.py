@@ -17,6 +17,7 @@ from engine.columns import without_rows
 from engine.errors import GraphError
 from engine.network import DecodeError
 from operators.sources.encodings import check_encoding
+from operators.sources.files.partition_columns import check_in_files
 from operators.sources.files.text import Rows, TextColumnFiles
 
 if TYPE_CHECKING:
@@ -31,6 +32,9 @@ class CsvFiles(TextColumnFiles):
     f0, f1 and so on. `columns` are those that are wanted, in that order. A field that is not quoted
     and one of `nulls` is null. A quote in a quoted field is written twice, and such a field may
     have line feeds.
+
+    Values in the names of folders, such as `day=2026-11-25`, are columns: texts, unless `schema` or
+    `partition_columns={"day": "date32"}` says otherwise. `partition_columns={}` leaves them out.
 
     Files that end in `.gz` and `.zst` are unpacked on the way. A file is read by one task. A job
     that goes on from a checkpoint reads rows that were added to files, too; one that was changed
@@ -52,8 +56,9 @@ class CsvFiles(TextColumnFiles):
         nulls: Iterable[str] = ("",),
         encoding: str = "utf-8",
         watch: float | None = None,
+        partition_columns: pa.Schema | Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(paths, schema, columns, watch)
+        super().__init__(paths, schema, columns, watch, partition_columns)
         for name, mark in (("delimiter", delimiter), ("quote", quote)):
             if mark is not None and (len(mark) != 1 or not mark.isascii() or mark in "\r\n"):
                 raise GraphError(f"{name} is {mark!r:.80}, expected one ASCII character")
@@ -66,13 +71,22 @@ class CsvFiles(TextColumnFiles):
         self.encoding = encoding
         self.nulls = list(nulls)
 
-    def rows_of(self, stream: Any, path: str, schema: pa.Schema | None) -> Rows:
+    def rows_of(
+        self, stream: Any, path: str, schema: pa.Schema | None, in_folders: Sequence[str]
+    ) -> Rows:
         """Rows with the columns that the file's header names."""
-        return _CsvRows(self, stream, path, schema)
+        return _CsvRows(self, stream, path, schema, in_folders)
 
 
 class _CsvRows(Rows):
-    def __init__(self, source: CsvFiles, stream: Any, path: str, schema: pa.Schema | None) -> None:
+    def __init__(
+        self,
+        source: CsvFiles,
+        stream: Any,
+        path: str,
+        schema: pa.Schema | None,
+        in_folders: Sequence[str],
+    ) -> None:
         self._delimiter, self._quote = source.delimiter.encode(), (source.quote or "").encode()
         begin, first = self._first_row(stream)
         fields = _fields(first, source, path)
@@ -84,6 +98,7 @@ class _CsvRows(Rows):
         else:
             names = [f"f{number}" for number in range(len(fields))]
         if first:
+            check_in_files(names, in_folders, path)
             _check_names(names, source, path, schema)
         self._names, self._schema = names, schema
         import pyarrow.csv  # here, since most jobs read none

@@ -23,6 +23,9 @@ class JsonFiles(TextColumnFiles):
     lines of the first file show, and another field is an error. `columns` are those that are
     wanted, in that order. A field that an object lacks is null.
 
+    Values in the names of folders, such as `day=2026-11-25`, are columns: texts, unless `schema` or
+    `partition_columns={"day": "date32"}` says otherwise. `partition_columns={}` leaves them out.
+
     Files that end in `.gz` and `.zst` are unpacked on the way. A file is read by one task. A job
     that goes on from a checkpoint reads lines that were added to files, too; one that was changed
     otherwise ends it with an error. `watch`: new files and lines are looked for every so many
@@ -38,20 +41,28 @@ class JsonFiles(TextColumnFiles):
         columns: Iterable[str] | None = None,
         *,
         watch: float | None = None,
+        partition_columns: pa.Schema | Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(paths, schema, columns, watch)
+        super().__init__(paths, schema, columns, watch, partition_columns)
 
-    def rows_of(self, stream: Any, path: str, schema: pa.Schema | None) -> Rows:
+    def rows_of(
+        self, stream: Any, path: str, schema: pa.Schema | None, in_folders: Sequence[str]
+    ) -> Rows:
         """Each line is a row."""
         unexpected = "ignore" if self.leaves_out else "error"
-        return _JsonRows(schema, "infer" if schema is None else unexpected)
+        return _JsonRows(schema, "infer" if schema is None else unexpected, in_folders)
 
 
 class _JsonRows(Rows):
-    def __init__(self, schema: pa.Schema | None, unexpected: str) -> None:
+    def __init__(
+        self, schema: pa.Schema | None, unexpected: str, in_folders: Sequence[str]
+    ) -> None:
         import pyarrow.json  # here, since most jobs read none
 
-        self._arrow, self._schema = pyarrow, schema
+        self._arrow, self._schema, self._in_folders = pyarrow, schema, in_folders
+        if in_folders:  # no object may have such a field
+            none = [pyarrow.field(name, pyarrow.null()) for name in in_folders]
+            schema = pyarrow.schema([*(schema or ()), *none])
         self._options = pyarrow.json.ParseOptions(
             explicit_schema=schema, unexpected_field_behavior=unexpected
         )
@@ -79,11 +90,17 @@ class _JsonRows(Rows):
                 self._arrow.BufferReader(block), options, self._options
             )
         except (self._arrow.ArrowInvalid, NotImplementedError) as error:
-            raise ValueError(_ROW.sub("", str(error))) from None
+            told = _ROW.sub("", str(error))
+            if self._in_folders and ("to null" in told or "from null" in told):
+                told = (
+                    f"a field has the name of a folder, {' or '.join(self._in_folders)}: "
+                    "partition_columns={} takes the field"
+                )
+            raise ValueError(told) from None
         (batch,) = table.combine_chunks().to_batches()
         if self._schema is None:
             return batch
-        return self._arrow.RecordBatch.from_arrays(batch.columns, schema=schema)
+        return self._arrow.RecordBatch.from_arrays(batch.columns[: len(schema)], schema=schema)
 
 
 _FEED = 10

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from engine.columns import import_pyarrow, without_rows
 from engine.errors import GraphError
 from engine.graph.partitions import Partition
+from operators.sources.files.partition_columns import check_in_files, guarantee, may_have
 from operators.sources.files.parts import FilePart
 from operators.sources.files.source import ColumnFiles, FileReader
 from operators.sources.files.stores import Store
@@ -29,7 +30,10 @@ class ParquetFiles(ColumnFiles):
     as a dictionary where it says so, which is faster where they repeat. `columns` are those
     that are wanted, in that order: no other is read. `where` is an expression of
     `pyarrow.compute`: rows for which it is false or null are left out, and of row groups whose
-    statistics exclude it nothing is read.
+    statistics exclude it nothing is read, nor of folders whose values do.
+
+    Values in the names of folders, such as `day=2026-11-25`, are columns: texts, unless `schema` or
+    `partition_columns={"day": "date32"}` says otherwise. `partition_columns={}` leaves them out.
 
     Large files are read by several tasks, in parts of at least 64 MB that begin with a row group. A
     job that goes on from a checkpoint ends with an error if a file was changed that it has read.
@@ -48,13 +52,12 @@ class ParquetFiles(ColumnFiles):
         where: pc.Expression | None = None,
         *,
         watch: float | None = None,
+        partition_columns: pa.Schema | Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(paths, schema, columns, watch)
+        super().__init__(paths, schema, columns, watch, partition_columns)
         self.where = where
         self.read: list[str] = []
         """The columns that are read: those that come out, and those of `where`."""
-        self.whole: pa.Schema | None = None
-        """The schema of the files."""
 
     def schema_of(self, file: Piece, store: Store) -> pa.Schema:
         """The schema in the file's footer."""
@@ -65,7 +68,7 @@ class ParquetFiles(ColumnFiles):
     def chosen(self, schema: pa.Schema) -> pa.Schema:
         """The columns that come out; also settles which are read for `where`."""
         chosen = super().chosen(schema)
-        self.whole, self.read = schema, chosen.names
+        self.read = chosen.names
         if self.where is not None:
             nothing, told = without_rows(schema), str(self.where)
             _filtered(nothing, self.where)
@@ -79,6 +82,14 @@ class ParquetFiles(ColumnFiles):
             self.read = self.read + more
         return chosen
 
+    def wants(self, path: str) -> bool:
+        """Whether the condition may hold for values that are in the names of its folders."""
+        values = self.values_of(path)
+        if self.where is None or not values:
+            return True
+        assert self.whole is not None
+        return may_have(self.where, values, self.whole)
+
     def open_part(self, part: FilePart, position: Any, reader: FileReader) -> Partition:
         """The row groups that begin in the part."""
         return _ParquetPart(self, part, position, reader)
@@ -91,10 +102,11 @@ class _ParquetPart(Partition):
         self, source: ParquetFiles, part: FilePart, position: Any, reader: FileReader
     ) -> None:
         self._source, self._path, self._reader = source, part.file.path, reader
+        self._values = source.values_of(self._path)
         self._opened = reader.store(part.file).open(part.file)
         try:
             self._file = _parquet(self._opened, self._path, _dictionaries(source))
-            self._columns = _columns(self._file.schema_arrow, source, self._path)
+            self._columns = _columns(self._file.schema_arrow, source, self._values, self._path)
             groups = self._groups(part)
             start: tuple[int, int] = position or (next(iter(groups), 0), 0)
             self._group, self._row = start
@@ -151,7 +163,9 @@ class _ParquetPart(Partition):
             return groups
         import pyarrow.dataset as dataset  # here, since most jobs have no condition
 
-        fragment = dataset.ParquetFileFormat().make_fragment(self._opened, row_groups=groups)
+        fragment = dataset.ParquetFileFormat().make_fragment(
+            self._opened, partition_expression=guarantee(self._values), row_groups=groups
+        )
         kept = fragment.subset(filter=self._source.where, schema=self._source.whole)
         return [group.id for group in kept.row_groups]
 
@@ -191,7 +205,10 @@ class _ParquetPart(Partition):
         for name in source.read:
             field = source.whole.field(name)
             at = batch.schema.get_field_index(name)
-            column = batch.column(at) if at >= 0 else pyarrow.nulls(len(batch), field.type)
+            if name in self._values:
+                column = pyarrow.repeat(self._values[name], len(batch))
+            else:
+                column = batch.column(at) if at >= 0 else pyarrow.nulls(len(batch), field.type)
             if column.type != field.type:
                 try:
                     column = column.cast(field.type)
@@ -213,14 +230,17 @@ def _dictionaries(source: ParquetFiles) -> list[str]:
     return [name for name in source.read if types.is_dictionary(source.whole.field(name).type)]
 
 
-def _parquet(opened: Any, path: str, dictionaries: Iterable[str] = ()) -> pq.ParquetFile:
+def _parquet(opened: Any, path: str, dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
     import pyarrow.parquet  # here, since most jobs read none
 
     is_local = isinstance(opened, pyarrow.OSFile)
     try:
+        metadata = pyarrow.parquet.read_metadata(opened)
+        there = metadata.schema.to_arrow_schema().names if dictionaries else ()
         return pyarrow.parquet.ParquetFile(
             opened,
-            read_dictionary=list(dictionaries),
+            metadata=metadata,
+            read_dictionary=[name for name in dictionaries if name in there],
             pre_buffer=not is_local,  # fewer, longer ranges of an object
             buffer_size=_BUFFER_BYTES if is_local else 0,  # rather than a whole row group
             page_checksum_verification=True,
@@ -239,11 +259,14 @@ def _begin(group: Any) -> int:
     return int(first.data_page_offset)
 
 
-def _columns(found: pa.Schema, source: ParquetFiles, path: str) -> list[str]:
+def _columns(found: pa.Schema, source: ParquetFiles, values: Iterable[str], path: str) -> list[str]:
     """The file's columns to read; GraphError for one that cannot be what the source gives."""
     assert source.whole is not None
     columns = []
+    check_in_files(found.names, [name for name in values if name in source.read], path)
     for name in source.read:
+        if name in values:
+            continue
         field, count = source.whole.field(name), found.names.count(name)
         if count > 1:
             raise GraphError(f"{path} has several columns {name!r}, expected names that differ")

@@ -13,6 +13,7 @@ from engine.graph.context import TaskContext
 from engine.graph.operator import Properties
 from engine.graph.partitions import Partition, PartitionedSource, PartitionReader
 from operators.formats.schema import schema_of as declared
+from operators.sources.files.partition_columns import check_in_files, folder_values, typed
 from operators.sources.files.parts import FilePart, cut
 from operators.sources.files.stores import Store, store_of
 from operators.sources.layout import Piece
@@ -39,6 +40,7 @@ class ColumnFiles(PartitionedSource[Any]):
         schema: pa.Schema | Mapping[str, Any] | None,
         columns: Iterable[str] | None,
         watch: float | None,
+        partition_columns: pa.Schema | Mapping[str, Any] | None,
     ) -> None:
         self._name = type(self).__name__
         several = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
@@ -64,6 +66,14 @@ class ColumnFiles(PartitionedSource[Any]):
         """The schema that the user gave."""
         self.schema: pa.Schema | None = None
         """The schema of what comes out."""
+        self.whole: pa.Schema | None = None
+        """The schema of the files, and of the columns that their folders have."""
+        self.partition_columns: pa.Schema | None = None
+        """The columns that the user expects in the names of folders; None: those that are there."""
+        if partition_columns is not None:
+            some = partition_columns if len(partition_columns) else None
+            nothing = import_pyarrow(self._name).schema([])
+            self.partition_columns = declared(self._name, some) if some is not None else nothing
         self._files: list[Piece] | None = None
 
     @property
@@ -77,8 +87,7 @@ class ColumnFiles(PartitionedSource[Any]):
         stores = [store_of(pattern) for pattern in self.patterns]
         files = list(_found(stores))
         if self.discover_seconds is None:
-            self._files = files
-            self._check_found(stores)
+            self._check_found(stores, files)
         schema = self.given
         if schema is None:
             if not files:
@@ -88,10 +97,38 @@ class ColumnFiles(PartitionedSource[Any]):
                     hint='give one, such as schema={"city": "string", "amount": "double"}',
                 )
             schema = self.schema_of(files[0], store_of(files[0].path))
+        self.whole = schema = self._with_partition_columns(schema, files)
         names = schema.names
         if len(set(names)) < len(names):
             raise GraphError(f"the columns are {', '.join(names)}, expected names that differ")
         self.schema = self.chosen(schema)
+        if self.discover_seconds is None:
+            self._files = [file for file in files if self.wants(file.path)]
+
+    def _with_partition_columns(self, schema: pa.Schema, files: list[Piece]) -> pa.Schema:
+        """The schema, and the columns that the folders of files have."""
+        pyarrow = import_pyarrow(self._name)
+        more = list(self.partition_columns or ())
+        if self.partition_columns is None and self.given is None:
+            more = [pyarrow.field(name, pyarrow.string()) for name in folder_values(files[0].path)]
+        names = [field.name for field in more]
+        if self.given is None:
+            check_in_files(schema.names, names, files[0].path)
+        return pyarrow.schema([*(each for each in schema if each.name not in names), *more])
+
+    def values_of(self, path: str) -> dict[str, pa.Scalar]:
+        """The values of the columns that the folders of a file have."""
+        if self.whole is None or self.partition_columns is not None:
+            fields = list(self.partition_columns or ())
+            return typed(folder_values(path), fields, path) if fields else {}
+        found = folder_values(path)
+        self.check_no_more(found, path)
+        return typed(found, [field for field in self.whole if field.name in found], path)
+
+    def wants(self, path: str) -> bool:
+        """Whether a file may have wanted rows, as far as its path says."""
+        self.values_of(path)
+        return True
 
     def chosen(self, schema: pa.Schema) -> pa.Schema:
         """The columns of the schema that come out, in the order in which they were asked for."""
@@ -137,9 +174,9 @@ class ColumnFiles(PartitionedSource[Any]):
             self.validate()
         return FileReader(self, self._files)
 
-    def _check_found(self, stores: Iterable[Store]) -> None:
+    def _check_found(self, stores: Iterable[Store], files: list[Piece]) -> None:
         for pattern, store in zip(self.patterns, stores, strict=True):
-            if not any(map(store.has, self._files or ())) and not store.has_any():
+            if not any(map(store.has, files)) and not store.has_any():
                 here = f"relative paths begin at {os.getcwd()}"  # noqa: PTH109 - it is shown
                 raise GraphError(
                     f"there is no file at {pattern!r}, expected at least one",
@@ -175,7 +212,8 @@ class FileReader(PartitionReader):
         if self._fixed is not None:
             files: Iterable[Piece] = self._fixed
         else:
-            files = _found(self._stores, self._source.discover_seconds)
+            found = _found(self._stores, self._source.discover_seconds)
+            files = (file for file in found if self._source.wants(file.path))
         for file in files:
             before = self._known.get(file.path)
             if before is not None and file != before:

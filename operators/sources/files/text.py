@@ -50,8 +50,13 @@ class TextColumnFiles(ColumnFiles):
     grows = True
 
     @abstractmethod
-    def rows_of(self, stream: Any, path: str, schema: pa.Schema | None) -> Rows:
-        """How a file's rows are read; its stream is at its start. None: their types are shown."""
+    def rows_of(
+        self, stream: Any, path: str, schema: pa.Schema | None, in_folders: Sequence[str]
+    ) -> Rows:
+        """How a file's rows are read; its stream is at its start.
+
+        None: their types are shown. Columns that are in the names of folders are not in files.
+        """
 
     def schema_of(self, file: Piece, store: Store) -> pa.Schema:
         """The types of the first rows; a column without a value there is text."""
@@ -87,10 +92,11 @@ class TextPart(Partition):
         store: Store,
         schema: pa.Schema | None,
     ) -> None:
-        self._part, self._store = part, store
+        self._part, self._store, self._schema = part, store, schema
+        self._values = source.values_of(part.file.path) if schema is not None else {}
         self._stream = _opened(part.file, store)
         try:
-            self._rows = source.rows_of(self._stream, part.file.path, schema)
+            self._rows = source.rows_of(self._stream, part.file.path, *self._in_file_and_folders())
             self._at = max(part.begin, self._rows.start) if position is None else position
             self._stream.seek(self._at)
         except BaseException:
@@ -101,7 +107,7 @@ class TextPart(Partition):
     def poll(self, limit: int) -> pa.RecordBatch | None:
         """The rows of the next block that has any."""
         while block := self._block():
-            batch = self._decoded(block)
+            batch = self._whole(self._decoded(block))
             self._at += len(block)
             if batch.num_rows:
                 return batch
@@ -115,6 +121,27 @@ class TextPart(Partition):
     def close(self) -> None:
         """Close the file."""
         self._stream.close()
+
+    def _in_file_and_folders(self) -> tuple[pa.Schema | None, list[str]]:
+        """The columns in the file itself, or None if any will do, and the others."""
+        if self._schema is None:
+            return None, []
+        fields = [field for field in self._schema if field.name not in self._values]
+        others = [name for name in self._schema.names if name in self._values]
+        return import_pyarrow("a file of columns").schema(fields) if fields else None, others
+
+    def _whole(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows with the columns that the folders have."""
+        if self._schema is None or not self._values:
+            return rows
+        pyarrow = import_pyarrow("a file of columns")
+        columns = [
+            pyarrow.repeat(self._values[name], len(rows))
+            if name in self._values
+            else rows.column(name)
+            for name in self._schema.names
+        ]
+        return pyarrow.RecordBatch.from_arrays(columns, schema=self._schema)
 
     def _block(self) -> bytes:
         """The next whole rows; none at the end."""

@@ -232,6 +232,8 @@ def test_a_column_that_a_parquet_file_lacks_is_null_where_the_schema_says_so(
     write(tmp_path / "1.parquet", a=[1])
     schema = pa.schema([("a", pa.int64()), ("b", pa.string())])
     assert rows(ParquetFiles(tmp_path, schema)) == [{"a": 1, "b": None}]
+    coded = {"a": "int64", "b": pa.dictionary(pa.int32(), pa.string())}
+    assert rows(ParquetFiles(tmp_path, coded)) == [{"a": 1, "b": None}]
     required = pa.schema([("a", pa.int64()), pa.field("b", pa.string(), nullable=False)])
     with pytest.raises(GraphError, match=r"1\.parquet has no column 'b'"):
         rows(ParquetFiles(tmp_path, required))
