@@ -29,6 +29,7 @@ from operators.sinks import Collect, Discard
 from operators.sources import CsvFiles, JsonFiles, ParquetFiles
 from operators.sources.files import parquet_files, text
 from operators.sources.files.source import ColumnFiles
+from operators.sources.files.text import TextColumnFiles
 from tests import rescaling
 from tests.integration.s3_server import ACCESS_KEY, SECRET_KEY, serving
 from tests.waiting import wait_until
@@ -51,6 +52,7 @@ def small_steps() -> Iterator[None]:
         mock.patch.object(text, "_BLOCK_BYTES", 24),
         mock.patch.object(parquet_files, "_MOST_ROWS", 3),
         mock.patch.object(ParquetFiles, "part_bytes", 400),
+        mock.patch.object(TextColumnFiles, "part_bytes", 150),
     ):
         yield
 
@@ -62,9 +64,11 @@ class Kind:
     format: str
     packing: str
     where: str
+    is_split: bool = False
+    """Whether texts have no line feeds, so that files of CSV are read in parts."""
 
     def __str__(self) -> str:
-        return f"{self.format}{self.packing}-{self.where}"
+        return f"{self.format}{self.packing}-{'split-' * self.is_split}{self.where}"
 
     @property
     def can_grow(self) -> bool:
@@ -76,7 +80,7 @@ KINDS = [
     for where in ("disk", "s3")
     for name, packings in (("parquet", [""]), ("csv", ["", ".gz", ".zst"]), ("json", ["", ".gz"]))
     for packing in packings
-]
+] + [Kind("csv", "", where, True) for where in ("disk", "s3")]
 
 
 class Files:
@@ -93,6 +97,8 @@ class Files:
             "csv": CsvFiles,
             "json": JsonFiles,
         }
+        if self.kind.is_split:
+            settings["newlines_in_values"] = False
         return makers[self.kind.format](pattern, SCHEMA, **settings)
 
     def path(self, name: str) -> Path:
@@ -110,7 +116,8 @@ class Files:
         return list(ids)
 
     def content(self, ids: range, header: bool = True) -> bytes:
-        rows = [{"id": number, "text": f'"{number}\n{"x" * (number % 7)}"'} for number in ids]
+        end = "," if self.kind.is_split else "\n"
+        rows = [{"id": number, "text": f'"{number}{end}{"x" * (number % 7)}"'} for number in ids]
         if self.kind.format == "json":
             data = "".join(json.dumps(row) + "\n" for row in rows).encode()
         else:

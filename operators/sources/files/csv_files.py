@@ -36,10 +36,11 @@ class CsvFiles(TextColumnFiles):
     Values in the names of folders, such as `day=2026-11-25`, are columns: texts, unless `schema` or
     `partition_columns={"day": "date32"}` says otherwise. `partition_columns={}` leaves them out.
 
-    Files that end in `.gz` and `.zst` are unpacked on the way. A file is read by one task. A job
-    that goes on from a checkpoint reads rows that were added to files, too; one that was changed
-    otherwise ends it with an error. `watch`: new files and rows are looked for every so many
-    seconds, and the job does not end.
+    Files that end in `.gz` and `.zst` are unpacked on the way. A file is read by one task; by
+    several, in parts of 64 MB, if it is not packed and `newlines_in_values=False` says that no
+    quoted field has a line feed. A job that goes on from a checkpoint reads rows that were added to
+    files, too; one that was changed otherwise ends it with an error. `watch`: new files and rows
+    are looked for every so many seconds, and the job does not end.
 
         source(CsvFiles("sales/*.csv.gz", columns=["city", "amount"]))
     """
@@ -55,6 +56,7 @@ class CsvFiles(TextColumnFiles):
         quote: str | None = '"',
         nulls: Iterable[str] = ("",),
         encoding: str = "utf-8",
+        newlines_in_values: bool = True,
         watch: float | None = None,
         partition_columns: pa.Schema | Mapping[str, Any] | None = None,
     ) -> None:
@@ -70,6 +72,9 @@ class CsvFiles(TextColumnFiles):
         check_encoding(encoding, "strict")
         self.encoding = encoding
         self.nulls = list(nulls)
+        self.newlines_in_values = newlines_in_values
+        if newlines_in_values:
+            self.part_bytes = None
 
     def rows_of(
         self, stream: Any, path: str, schema: pa.Schema | None, in_folders: Sequence[str]
@@ -101,6 +106,7 @@ class _CsvRows(Rows):
             check_in_files(names, in_folders, path)
             _check_names(names, source, path, schema)
         self._names, self._schema = names, schema
+        self._has_newlines = source.newlines_in_values
         import pyarrow.csv  # here, since most jobs read none
 
         self._arrow, self._read = pyarrow, pyarrow.csv.read_csv
@@ -169,6 +175,9 @@ class _CsvRows(Rows):
 
     def decode(self, block: bytes) -> pa.RecordBatch:
         """PyArrow reads the block, in this thread."""
+        may_be_wrong = not self._has_newlines and self._quote and self._quote in block
+        if may_be_wrong and len(self.ends(block)) < block.count(b"\n"):
+            raise ValueError("a quoted field has a line feed, despite newlines_in_values=False")
         read_options = self._arrow.csv.ReadOptions(block_size=len(block) + 1, **self._read_options)
         try:
             table = self._read(

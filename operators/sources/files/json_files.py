@@ -26,10 +26,10 @@ class JsonFiles(TextColumnFiles):
     Values in the names of folders, such as `day=2026-11-25`, are columns: texts, unless `schema` or
     `partition_columns={"day": "date32"}` says otherwise. `partition_columns={}` leaves them out.
 
-    Files that end in `.gz` and `.zst` are unpacked on the way. A file is read by one task. A job
-    that goes on from a checkpoint reads lines that were added to files, too; one that was changed
-    otherwise ends it with an error. `watch`: new files and lines are looked for every so many
-    seconds, and the job does not end.
+    Files that end in `.gz` and `.zst` are unpacked on the way, each by one task; others are read by
+    several, in parts of 64 MB. A job that goes on from a checkpoint reads lines that were added to
+    files, too; one that was changed otherwise ends it with an error. `watch`: new files and lines
+    are looked for every so many seconds, and the job does not end.
 
         source(JsonFiles("events/*.jsonl", columns=["user", "at"]))
     """

@@ -35,8 +35,8 @@ class ParquetFiles(ColumnFiles):
     Values in the names of folders, such as `day=2026-11-25`, are columns: texts, unless `schema` or
     `partition_columns={"day": "date32"}` says otherwise. `partition_columns={}` leaves them out.
 
-    Large files are read by several tasks, in parts of at least 64 MB that begin with a row group. A
-    job that goes on from a checkpoint ends with an error if a file was changed that it has read.
+    Large files are read by several tasks, in parts of some 64 MB that begin with a row group. A job
+    that goes on from a checkpoint ends with an error if a file was changed that it has read.
     `watch`: new files are looked for every so many seconds, and the job does not end.
 
         source(ParquetFiles("s3://lake/sales/*.parquet", where=pc.field("amount") > 100))

@@ -58,15 +58,16 @@ class FilePart(NamedTuple):
 
 
 def cut(file: Piece, part_bytes: int | None) -> Iterator[FilePart]:
-    """The file in equal parts of at least so many bytes, or whole.
+    """The file in parts of so many bytes, of which the last is shorter, or whole.
+
+    So a file that grows keeps its parts, all but the last one, which grows.
 
     >>> [(part.begin, part.end) for part in cut(Piece("a", 0, 25, ""), 10)]
-    [(0, 12), (12, 25)]
+    [(0, 10), (10, 20), (20, 25)]
     """
-    count = 1 if part_bytes is None else max(1, file.end // part_bytes)
-    for at in range(count):
-        begin, end = file.end * at // count, file.end * (at + 1) // count
-        yield FilePart(file, at, begin, end)
+    size = part_bytes or file.end
+    for at, begin in enumerate(range(0, file.end, size)):
+        yield FilePart(file, at, begin, min(begin + size, file.end))
 
 
 _NUMBERS = re.compile(r"[0-9]+")

@@ -30,7 +30,7 @@ class ColumnFiles(PartitionedSource[Any]):
 
     bounded = True
     part_bytes: int | None = None
-    """The least bytes of a part of a file; None: a file is one part."""
+    """The bytes of a part of a file that is not packed; None: a file is one part."""
     grows = False
     """Whether rows may be added to files."""
 
@@ -191,6 +191,8 @@ class FileReader(PartitionReader):
         self._source, self._fixed = source, files
         self._stores = [store_of(pattern) for pattern in source.patterns]
         self._known: dict[str, Piece] = {}
+        self._ends: dict[tuple[str, int], int] = {}
+        """Where each part that was found ended; only the task that reads a part has to know."""
         self._restored: set[str] = set()
         self.may_have_more = False
         """Whether a partition has given nothing, but needs no pause to go on."""
@@ -199,13 +201,14 @@ class FileReader(PartitionReader):
         """Note which versions of files were read before."""
         for name in names:
             self._restored.add(name)
-            file = FilePart.of(name).file
+            file, at, _, end = FilePart.of(name)
+            self._ends[file.path, at] = max(end, self._ends.get((file.path, at), 0))
             known = self._known.setdefault(file.path, file)
             if file.end > known.end:
                 self._known[file.path] = file
 
     def partitions(self) -> Iterator[str]:
-        """The parts of all files, and parts that were added to them.
+        """The parts of all files, each once, and what was added to them.
 
         Raises CheckpointError for a file that was replaced or changed.
         """
@@ -223,10 +226,11 @@ class FileReader(PartitionReader):
                         "put new rows into new files, or start the job anew",
                     )
                 self.store(file).check_grown(before, file)
-                yield FilePart(file, 0, before.end, file.end).name
-            elif before is None or not self._source.grows:
-                for part in cut(file, self._source.part_bytes):
-                    yield part.name
+            for part in cut(file, None if file.is_packed else self._source.part_bytes):
+                begin = self._ends.get((file.path, part.at), part.begin)
+                if begin < part.end:
+                    yield part._replace(begin=begin).name
+                    self._ends[file.path, part.at] = part.end
             self._known[file.path] = file
 
     def open_partition(self, name: str, position: Any) -> Partition:

@@ -1,6 +1,7 @@
 """Text files whose rows are columns: blocks of whole rows, unpacked on the way, with their places.
 
-A position is the offset of the next row in the unpacked file.
+A row belongs to the part in which it begins. A position is the offset of the next row in the
+unpacked file.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ class TextColumnFiles(ColumnFiles):
     """Text files whose rows are columns."""
 
     grows = True
+    part_bytes: int | None = 64 << 20
 
     @abstractmethod
     def rows_of(
@@ -97,7 +99,10 @@ class TextPart(Partition):
         self._stream = _opened(part.file, store)
         try:
             self._rows = source.rows_of(self._stream, part.file.path, *self._in_file_and_folders())
-            self._at = max(part.begin, self._rows.start) if position is None else position
+            begin, self._end = part.begin, part.end
+            if not part.file.is_packed:
+                begin, self._end = (_row_start(self._stream, each, part) for each in part[2:])
+            self._at = max(begin, self._rows.start) if position is None else position
             self._stream.seek(self._at)
         except BaseException:
             self._stream.close()
@@ -147,7 +152,9 @@ class TextPart(Partition):
         """The next whole rows; none at the end."""
         file, size = self._part.file, _BLOCK_BYTES
         while True:
-            left = size if file.is_packed else self._part.end - self._at - len(self._rest)
+            left = size
+            if not file.is_packed:
+                left = max(0, self._end - self._at - len(self._rest))
             try:
                 more = self._stream.read(min(size, left))
             except OSError as error:
@@ -157,8 +164,8 @@ class TextPart(Partition):
             if not more:
                 if left and not file.is_packed:
                     raise OSError(
-                        f"{file.path} has {self._part.end - left:,} bytes, expected "
-                        f"{self._part.end:,} as when it was found"
+                        f"{file.path} has {self._end - left:,} bytes, expected {file.end:,} as "
+                        "when it was found"
                     )
                 block, self._rest = self._rest, b""
                 if block and self._rows.last_end(block + b"\n") <= len(block):
@@ -204,6 +211,19 @@ class TextPart(Partition):
         return f"{self._part.file.path}, line {line:,}"
 
 
+def _row_start(stream: Any, at: int, part: FilePart) -> int:
+    """Where the first row begins from `at` on: behind a line feed, or at the end of the file."""
+    if at in (0, part.file.end):
+        return at
+    position = at - 1  # a row begins at `at` if the byte before ends one
+    stream.seek(position)
+    while block := bytes(stream.read(_SEARCH_BYTES)):
+        if (found := block.find(b"\n")) >= 0:
+            return min(position + found + 1, part.file.end)
+        position += len(block)
+    return part.file.end
+
+
 def _opened(file: Piece, store: Store) -> Any:
     """The unpacked bytes of a file."""
     opened = partial(store.open, file)
@@ -216,4 +236,5 @@ def _shown(row: bytes) -> str:
 
 
 _BLOCK_BYTES = 1 << 20
+_SEARCH_BYTES = 1 << 16
 _SHOWN_BYTES = 80

@@ -22,6 +22,7 @@ from operators.sinks import Collect
 from operators.sources import CsvFiles, JsonFiles, ParquetFiles
 from operators.sources.files.source import ColumnFiles
 from operators.sources.files.stores import _expression, store_of
+from operators.sources.files.text import TextColumnFiles
 
 IDS = pa.schema([("id", pa.int64())])
 
@@ -144,6 +145,45 @@ def test_files_whose_headers_differ(
     else:
         with pytest.raises((GraphError, DecodeError), match=message):
             read(files)
+
+
+@pytest.mark.parametrize("part_bytes", [1, 2, 3, 7, 10, 64, 1000])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("last", [True, False])
+@pytest.mark.parametrize("kind", ["csv", "csv without a header", "json"])
+def test_each_row_is_in_one_part(
+    tmp_path: Path, kind: str, last: bool, end: str, part_bytes: int, monkeypatch: Any
+) -> None:
+    """Wherever the file is cut: before, in and behind line ends, headers and empty lines."""
+    monkeypatch.setattr(TextColumnFiles, "part_bytes", part_bytes)
+    if kind == "json":
+        lines = [f'{{"id": {number}, "t": "{"x" * (number % 9)}"}}' for number in range(30)]
+        end = "\n" if end == "\r" else end
+    else:
+        lines = [f'{number},"{"x" * (number % 9)}"' for number in range(30)]
+        lines[:0] = ["\ufeffid,t"] if kind == "csv" else []
+    lines[5:5] = ["", ""]
+    (tmp_path / "a").write_bytes((end.join(lines) + end * last).encode())
+    schema = {"id": "int64", "t": "string"}
+    settings: dict[str, Any] = {"newlines_in_values": False, "header": kind == "csv"}
+    files = (
+        JsonFiles(tmp_path, schema) if kind == "json" else CsvFiles(tmp_path, schema, **settings)
+    )
+    files.validate()
+    count = len(list(files.open(None).partitions()))  # type: ignore[arg-type]
+    assert count == -(-(tmp_path / "a").stat().st_size // part_bytes)
+    assert rows(files) == [{"id": number, "t": "x" * (number % 9)} for number in range(30)]
+
+
+@pytest.mark.parametrize("part_bytes", [1, 12, 14, 17, 1000])
+def test_a_line_feed_in_quotes_is_named_where_there_is_none(
+    tmp_path: Path, part_bytes: int, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(TextColumnFiles, "part_bytes", part_bytes)
+    (tmp_path / "a.csv").write_text('id,t\n1,"x"\n2,"y\n3,z"\n4,v\n')
+    with pytest.raises(DecodeError, match=r"a\.csv, line 3: .*(newlines_in_values|no end)"):
+        read(CsvFiles(tmp_path / "a.csv", newlines_in_values=False))
+    assert len(rows(CsvFiles(tmp_path / "a.csv"))) == 3
 
 
 def test_a_broken_packed_file_is_named(tmp_path: Path) -> None:
