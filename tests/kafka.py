@@ -69,8 +69,13 @@ class Broker(Kafka):
     def read(self, topic: str, committed: bool = True) -> list[Any]:
         """All messages that the topic has now, partition by partition.
 
-        Those of transactions only if they are committed, unless `committed` is False.
+        Those of transactions only if they are committed, unless `committed` is False. It waits for
+        open ones: the end of a transaction arrives behind the answer to its commit.
         """
+        return list(self.messages(topic, committed))
+
+    def messages(self, topic: str, committed: bool = True) -> Iterator[Any]:
+        """Those of `read`, of a large topic."""
         from confluent_kafka import Consumer, TopicPartition
 
         level = "read_committed" if committed else "read_uncommitted"
@@ -81,20 +86,32 @@ class Broker(Kafka):
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
                 "isolation.level": level,
+                "fetch.wait.max.ms": 10,  # the broker's word that this is the end comes so late
             }
         )
-        found: list[Any] = []
         try:
             partitions = consumer.list_topics(topic).topics[topic].partitions
             for number in sorted(partitions):
+                end, reached = self._end(TopicPartition(topic, number)), -1
                 consumer.assign([TopicPartition(topic, number, 0)])
-                while (message := consumer.poll(60)) is not None and message.error() is None:
-                    found.append(message)
-                assert message is not None, f"nothing comes from {topic}/{number}"
-                assert message.error().name() == "_PARTITION_EOF", message.error()
+                while reached < end:
+                    message = consumer.poll(60)
+                    assert message is not None, f"nothing comes from {topic}/{number}"
+                    if message.error() is None:
+                        yield message
+                    else:
+                        assert message.error().name() == "_PARTITION_EOF", message.error()
+                        reached = message.offset()
         finally:
             consumer.close()
-        return found
+
+    def _end(self, partition: Any) -> int:
+        """The offset behind all messages, of open transactions, too."""
+        from confluent_kafka.admin import OffsetSpec
+
+        admin = self.admin()
+        (asked,) = admin.list_offsets({partition: OffsetSpec.latest()}).values()
+        return int(asked.result(60).offset)
 
     def delete_records(self, topic: str, before: int) -> None:
         """Delete the records of the topic's first partition in front of an offset."""

@@ -75,10 +75,12 @@ class CommitTable:
             "isolation.level": "read_committed",
             "enable.auto.commit": False,
             "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
+            "fetch.wait.max.ms": 10,  # the broker's word that this is the end comes so late
         }
         consumer = kafka.Consumer({"log_level": 2, **self._settings, **own})
         try:
-            consumer.assign([kafka.TopicPartition(TABLE, 0, kafka.OFFSET_BEGINNING)])
+            consumer.assign([kafka.TopicPartition(TABLE, 0, 0)])
             found, reached = None, 0
             until = time.monotonic() + PATIENCE_SECONDS
             while reached < end:

@@ -95,22 +95,24 @@ class Commits:
         self._connect = connect
         self._marks = marks
         self._contents = {epoch: each.content for epoch, each in staged.items()}
-        self._is_known = is_new
-        """Whether nobody else can have set the mark."""
-        self._mark = _NONE
+        self._mark = _NONE if is_new else None
+        """None where somebody else may have set it."""
         self._producer: Transactions | None = None
 
-    def begin(self) -> Mark:
-        """End what others have open in this writer's name; its mark. Raises StorageError."""
+    def take_over(self) -> None:
+        """End what others have open in this writer's name. Raises StorageError."""
         if self._producer is None:
             self._producer = self._connect(self._writer)
-            if not self._is_known:
-                try:
-                    self._mark = self._marks.read(self._writer) or _NONE
-                except BaseException:
-                    self.close()
-                    raise
-            self._is_known = False
+
+    def begin(self) -> Mark:
+        """The writer's mark, once it has taken over. Raises StorageError."""
+        self.take_over()
+        if self._mark is None:
+            try:
+                self._mark = self._marks.read(self._writer) or _NONE
+            except BaseException:
+                self.close()
+                raise
         return self._mark
 
     def commit(self, epoch: int, staged: Staged) -> None:
@@ -134,7 +136,7 @@ class Commits:
         """Disconnect; idempotent."""
         if self._producer is not None:
             self._producer.close()
-            self._producer = None
+            self._producer = self._mark = None
 
     def _done(self, epoch: int) -> float:
         """The number of the epoch's batches that are final."""

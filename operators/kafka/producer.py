@@ -68,6 +68,9 @@ class Producer:
         )
         if transactional_id:
             what = f"begin transactions of {transactional_id!r}"
+            for _ in range(2):  # of the address that was given, and of the broker that it names
+                self._call(what, self._client.list_topics, "", PATIENCE_SECONDS)
+            # where it has no connection yet, it would look for one 0.5 s later
             self._call(what, self._client.init_transactions, PATIENCE_SECONDS)
 
     def begin(self) -> None:

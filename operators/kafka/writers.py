@@ -68,21 +68,27 @@ class _Writer(SinkWriter):
                 )
 
     def _commit_earlier(self, prepared: Iterable[tuple[int, Any]], epoch: int) -> list[_Earlier]:
-        """Commit what earlier writers had staged up to this epoch; their ids and commits."""
+        """Commit what earlier writers had staged up to this epoch; their ids and commits.
+
+        It first ends what each of them had open: who reads the table waits for all transactions.
+        """
         by_writer: dict[str, dict[int, Staged]] = {}
         for number, record in prepared:
             if record is not None:
                 staged = Staged.of(record)
                 by_writer.setdefault(staged.writer, {})[number] = staged
-        found = []
-        for writer, epochs in by_writer.items():
-            commits = Commits(writer, self._connect, self._table, epochs)
+        earlier = [
+            (Commits(writer, self._connect, self._table, epochs), epochs)
+            for writer, epochs in by_writer.items()
+        ]
+        for commits, _ in earlier:
+            commits.take_over()
+        for commits, epochs in earlier:
             self._check_before(epoch, commits.begin().epoch)
             for number, staged in epochs.items():
                 if number > self._context.committed:
                     commits.commit(number, staged)
-            found.append((staged, commits))
-        return found
+        return [(next(iter(epochs.values())), commits) for commits, epochs in earlier]
 
     def _check_before(self, epoch: int, committed: int) -> None:
         if committed > epoch:

@@ -83,37 +83,11 @@ def fill(kafka: Broker, topic: str, words: list[bytes]) -> None:
 def check(kafka: Broker, topic: str, wanted: Counter[bytes]) -> None:
     """Each word has each of its numbers once; those of a word are in order."""
     last: Counter[bytes] = Counter()
-    for word, number in committed(kafka, topic):
+    for message in kafka.messages(topic):
+        word, number = message.key(), int(message.value())
         assert number == last[word] + 1, f"{word!r} has {number} behind {last[word]}"
         last[word] = number
     assert last == wanted
-
-
-def committed(kafka: Broker, topic: str) -> list[tuple[bytes, int]]:
-    """What a consumer of committed messages sees, partition by partition."""
-    from confluent_kafka import Consumer, TopicPartition
-
-    consumer = Consumer(
-        {
-            "bootstrap.servers": kafka.servers,
-            "group.id": "check",
-            "enable.partition.eof": True,
-            "isolation.level": "read_committed",
-        }
-    )
-    found, ended = [], 0
-    try:
-        consumer.assign([TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
-        while ended < PARTITIONS:
-            for message in consumer.consume(_AT_ONCE, 60):
-                if message.error() is None:
-                    found.append((message.key(), int(message.value())))
-                else:
-                    assert message.error().name() == "_PARTITION_EOF", message.error()
-                    ended += 1
-    finally:
-        consumer.close()
-    return found
 
 
 _WHOM = ("worker", "driver")

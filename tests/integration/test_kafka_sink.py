@@ -20,7 +20,7 @@ from engine.job import JobHandle
 from engine.plan import Plan
 from engine.testing import CheckFailed, check_sink, run
 from engine.testing.threads import ThreadLauncher
-from operators import Stream, TaskContext, source
+from operators import SinkWriter, Stream, TaskContext, source
 from operators.formats import Bytes, Text
 from operators.kafka import KafkaSink
 from operators.kafka import commits as commits_module
@@ -505,6 +505,39 @@ def test_it_keeps_the_promises_of_an_exactly_once_sink(kafka: Broker) -> None:
         check_sink(
             make, read=lambda n: [each.value().decode() for each in kafka.read(f"{name}{n}")]
         )
+
+
+def test_one_task_goes_on_for_tasks_that_were_killed_in_transactions(
+    kafka: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody waits until the broker ends a transaction by its timeout, which is 60 s."""
+    topic = kafka.topic()
+    sink = KafkaSink(topic, kafka.servers, format=Text())
+
+    def opened(index: int, parallelism: int) -> SinkWriter:
+        name = f"{topic}[{index}]"
+        context = TaskContext(
+            name, index, parallelism, 10, topic, identity="sink", checkpoints=True
+        )
+        return sink.open(context)
+
+    def killed(producer: producer_module.Producer) -> None:
+        producer.flush()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(producer_module.Producer, "commit", killed)
+    prepared = []
+    for index in range(2):
+        writer = opened(index, 2)
+        writer.write([f"of {index}"])
+        prepared.append((1, writer.prepare(1)))
+        with pytest.raises(KeyboardInterrupt):
+            writer.commit(*prepared[-1])
+    monkeypatch.undo()
+    writer = opened(0, 1)
+    writer.restore(1, prepared)
+    writer.close()
+    assert sorted(each.value() for each in kafka.read(topic)) == [b"of 0", b"of 1"]
 
 
 def test_a_writer_that_is_fenced_says_who_may_have_done_it(kafka: Broker) -> None:
