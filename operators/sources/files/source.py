@@ -96,7 +96,7 @@ class ColumnFiles(PartitionedSource[Any]):
                     f"{', '.join(self.patterns)}",
                     hint='give one, such as schema={"city": "string", "amount": "double"}',
                 )
-            schema = self.schema_of(files[0], store_of(files[0].path))
+            schema = self._shown(files)
         self.whole = schema = self._with_partition_columns(schema, files)
         names = schema.names
         if len(set(names)) < len(names):
@@ -130,6 +130,16 @@ class ColumnFiles(PartitionedSource[Any]):
         self.values_of(path)
         return True
 
+    def _shown(self, files: list[Piece]) -> pa.Schema:
+        """The schema of the first file that shows one."""
+        for file in files:
+            if (schema := self.schema_of(file, store_of(file.path))) is not None:
+                return schema
+        raise GraphError(
+            f"{files[0].path} has no row whose types could be taken",
+            hint='give one, such as schema={"city": "string", "amount": "double"}',
+        )
+
     def chosen(self, schema: pa.Schema) -> pa.Schema:
         """The columns of the schema that come out, in the order in which they were asked for."""
         if self.columns is None:
@@ -157,8 +167,8 @@ class ColumnFiles(PartitionedSource[Any]):
                 )
 
     @abstractmethod
-    def schema_of(self, file: Piece, store: Store) -> pa.Schema:
-        """The schema of a file. Called on the driver."""
+    def schema_of(self, file: Piece, store: Store) -> pa.Schema | None:
+        """The schema of a file, or None where it has no row that shows it. Called on the driver."""
 
     @abstractmethod
     def open_part(self, part: FilePart, position: Any, reader: FileReader) -> Partition:

@@ -82,6 +82,7 @@ class Disk(Store):
                         and status.st_mtime > time.time() - settle_seconds
                     ):
                         continue
+                    _check_name(path)
                     file = Piece(path, 0, status.st_size, mark_of(path, status.st_size))
                     self._seen[path] = version, file
             except FileNotFoundError:
@@ -90,7 +91,7 @@ class Disk(Store):
 
     def has_any(self) -> bool:
         """Look once more."""
-        return Path(self._pattern).is_dir() or bool(self._paths())
+        return Path(self._pattern).is_dir() or any(Path(path).is_file() for path in self._paths())
 
     def has(self, file: Piece) -> bool:
         """Whether it is on disk."""
@@ -113,10 +114,12 @@ class Disk(Store):
         if Path(pattern).is_file():  # a name may have the characters of a pattern in it
             return [pattern]
         if Path(pattern).is_dir():
-            return sorted(_below(pattern))
-        root = os.path.join(*_root(pattern), "")  # noqa: PTH118 - of many files
-        found = glob.glob(pattern, recursive=True)  # noqa: PTH207 - absolute ones too
-        return sorted(path for path in found if not _is_hidden(path[len(root) :]))
+            folder, levels = pattern, ["**"]
+        else:
+            folder = os.path.join(*_root(pattern), "")  # noqa: PTH118 - of many files
+            levels = pattern[len(folder) :].split("/")
+        found = _matching(folder, levels + ["*"] * (levels[-1] == "**"))
+        return sorted({path for path in found if not _is_hidden(path[len(folder) :])})
 
 
 class Bucket(Store):
@@ -185,12 +188,39 @@ class Bucket(Store):
                 yield key, size, tag
 
 
-def _below(folder: str) -> Iterator[str]:
-    for where, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if not _is_hidden(name)]
-        for name in names:
-            if not _is_hidden(name):
-                yield os.path.join(where, name)  # noqa: PTH118 - of many files
+def _matching(folder: str, levels: list[str]) -> Iterator[str]:
+    """The paths below a folder whose names match a pattern each; `**` is for any folders.
+
+    Raises GraphError for a folder that cannot be listed, whose files would be missed.
+    """
+    try:
+        with os.scandir(folder) as found:
+            entries = list(found)
+    except (FileNotFoundError, NotADirectoryError):
+        return  # it vanished just now
+    except OSError as error:
+        raise GraphError(f"{folder} cannot be listed: {error.strerror}") from None
+    first, *rest = levels
+    if first == "**":
+        yield from _matching(folder, rest)
+        matching = [entry for entry in entries if not _is_hidden(entry.name)]
+        rest = levels
+    else:
+        matches = re.compile(_of_name(first)).fullmatch
+        matching = [entry for entry in entries if matches(entry.name)]
+    for entry in matching:
+        if not rest:
+            yield entry.path
+        elif entry.is_dir(follow_symlinks=False) or (
+            entry.is_symlink() and Path(entry).is_dir() and not _is_above(entry.path, folder)
+        ):
+            yield from _matching(entry.path, rest)
+
+
+def _is_above(link: str, folder: str) -> bool:
+    """Whether a link leads to a folder that it is in."""
+    target, inner = os.path.realpath(link), os.path.realpath(folder)
+    return os.path.commonpath([target, inner]) == target
 
 
 def _root(pattern: str) -> list[str]:
@@ -198,6 +228,13 @@ def _root(pattern: str) -> list[str]:
     *folders, _ = pattern.split("/")
     plain = next((at for at, name in enumerate(folders) if glob.has_magic(name)), len(folders))
     return ["/", *folders[1:plain]] if pattern.startswith("/") else folders[:plain]
+
+
+def _check_name(path: str) -> None:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        raise GraphError(f"the name {path!r} is not UTF-8, expected one that is") from None
 
 
 def _expression(pattern: str) -> str:
@@ -237,6 +274,6 @@ def _is_hidden(path: str) -> bool:
 
 
 _S3 = "s3://"
-_TOKENS = re.compile(r"\*+|\[!?\]?[^]]*\]|.")
+_TOKENS = re.compile(r"\*+|\[!?\]?[^]]*\]|.", re.DOTALL)
 _TEMPORARY = (".tmp", ".part", ".partial", ".inprogress", ".crc")
 """What names of files end in while they are written, and of checksums beside files."""

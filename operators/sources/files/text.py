@@ -13,7 +13,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from engine.columns import import_pyarrow
-from engine.errors import GraphError
 from engine.graph.partitions import Partition
 from engine.network import DecodeError
 from operators.sources.files.parts import FilePart
@@ -60,7 +59,7 @@ class TextColumnFiles(ColumnFiles):
         None: their types are shown. Columns that are in the names of folders are not in files.
         """
 
-    def schema_of(self, file: Piece, store: Store) -> pa.Schema:
+    def schema_of(self, file: Piece, store: Store) -> pa.Schema | None:
         """The types of the first rows; a column without a value there is text."""
         text = TextPart(self, FilePart(file, 0, 0, file.end), None, store, None)
         try:
@@ -68,10 +67,7 @@ class TextColumnFiles(ColumnFiles):
         finally:
             text.close()
         if batch is None:
-            raise GraphError(
-                f"{file.path} has no row whose types could be taken",
-                hint='give one, such as schema={"city": "string", "amount": "double"}',
-            )
+            return None
         pyarrow = import_pyarrow(self._name)
         return pyarrow.schema(
             field.with_type(pyarrow.string()) if pyarrow.types.is_null(field.type) else field

@@ -387,6 +387,99 @@ def test_folders_patterns_and_names(tmp_path: Path) -> None:
     assert ids("_SUCCESS") == [8]
 
 
+NAMES = (
+    "a b",
+    "a%20b",
+    "%",
+    "a\nb",
+    "ä#b",
+    "'\"",
+    "[x]",
+    "*?",
+    "\\",
+    "-",
+    "#",
+    "#0/0-1/2/x",
+    "a=b",
+)
+
+
+@pytest.mark.parametrize("way", ["folder", "pattern", "each"])
+def test_names_with_all_kinds_of_characters(tmp_path: Path, way: str) -> None:
+    below = tmp_path / "[f] *\n?"
+    for number, name in enumerate(NAMES):
+        (below / name).parent.mkdir(parents=True, exist_ok=True)
+        (below / name).write_text(f"id\n{number}\n")
+    paths: Any = {
+        "folder": below,
+        "pattern": f"{tmp_path}/*/**",
+        "each": [below / name for name in NAMES],
+    }[way]
+    found = run(source(CsvFiles(paths, IDS)).to_records().sink(Collect()), parallelism=3)["collect"]
+    assert sorted(row["id"] for row in found) == list(range(len(NAMES)))
+
+
+def test_a_name_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "\udcff.csv").write_text("id\n1\n")
+    with pytest.raises(GraphError, match="is not UTF-8"):
+        rows(CsvFiles(tmp_path, IDS))
+
+
+@pytest.mark.parametrize("pattern", ["", "*", "**/*", "*/*", "**/*.csv"])
+def test_links_are_followed_but_not_in_circles(tmp_path: Path, pattern: str) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real/1.csv").write_text("id\n1\n")
+    there = tmp_path / "there"
+    there.mkdir()
+    for name, target in [
+        ("2.csv", "../real/1.csv"),
+        ("folder", "../real"),
+        ("gone.csv", "nowhere"),
+        ("here", "."),
+        ("up", ".."),
+        ("real", "../real"),
+    ]:
+        (there / name).symlink_to(target)
+    expected = {"": 3, "*": 1, "*/*": 2}.get(pattern, 3)
+    assert len(rows(CsvFiles(there / pattern, IDS))) == expected
+
+
+@pytest.mark.parametrize("name", ["gone.csv", "pipe.csv", "gone/*.csv"])
+def test_what_is_no_file_is_not_there(tmp_path: Path, name: str) -> None:
+    (tmp_path / "gone.csv").symlink_to("nowhere")
+    os.mkfifo(tmp_path / "pipe.csv")
+    with pytest.raises(GraphError, match="there is no file at"):
+        rows(CsvFiles(tmp_path / name, IDS))
+
+
+@pytest.mark.parametrize("pattern", ["", "**/*.csv", "*/*.csv"])
+def test_a_folder_that_cannot_be_listed_is_named(
+    tmp_path: Path, pattern: str, monkeypatch: Any
+) -> None:
+    (tmp_path / "open").mkdir()
+    (tmp_path / "shut").mkdir()
+    (tmp_path / "open/1.csv").write_text("id\n1\n")
+    scandir = os.scandir
+
+    def refused(path: Any) -> Any:
+        if str(path).endswith("shut"):
+            raise PermissionError(13, "Permission denied")
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refused)
+    with pytest.raises(GraphError, match="shut cannot be listed: Permission denied"):
+        rows(CsvFiles(tmp_path / pattern, IDS))
+
+
+@pytest.mark.parametrize("first", ["id,t\n", "\n\n", "id,t"])
+def test_types_are_those_of_the_first_file_with_a_row(tmp_path: Path, first: str) -> None:
+    (tmp_path / "1.csv").write_text(first)
+    with pytest.raises(GraphError, match=r"1\.csv has no row whose types could be taken"):
+        rows(CsvFiles(tmp_path))
+    (tmp_path / "2.csv").write_text("id,t\n1,x\n")
+    assert rows(CsvFiles(tmp_path)) == [{"id": 1, "t": "x"}]
+
+
 @pytest.mark.parametrize(
     ("pattern", "key", "expected"),
     [
