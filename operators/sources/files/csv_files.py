@@ -10,8 +10,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from engine.column_values import check_nulls
 from engine.columns import without_rows
 from engine.errors import GraphError
@@ -134,6 +132,8 @@ class _CsvRows(Rows):
 
     def ends(self, block: bytes) -> Sequence[int]:
         """Behind each line end that is not inside of quotes."""
+        import numpy as np  # here, since most jobs need none
+
         feed = b"\n" if b"\n" in block else b"\r"
         data = np.frombuffer(block, np.uint8)
         feeds = np.flatnonzero(data == feed[0])

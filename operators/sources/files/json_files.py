@@ -7,8 +7,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from engine.columns import without_rows
 from operators.sources.files.text import Rows, TextColumnFiles
 
@@ -69,8 +67,7 @@ class _JsonRows(Rows):
 
     def ends(self, block: bytes) -> Sequence[int]:
         """Behind each line feed: a text has none."""
-        found: list[int] = (np.flatnonzero(np.frombuffer(block, np.uint8) == _FEED) + 1).tolist()
-        return found
+        return [found.end() for found in re.finditer(b"\n", block)]
 
     def last_end(self, block: bytes) -> int:
         """Behind the last one."""
@@ -103,5 +100,4 @@ class _JsonRows(Rows):
         return self._arrow.RecordBatch.from_arrays(batch.columns[: len(schema)], schema=schema)
 
 
-_FEED = 10
 _ROW = re.compile(r"^JSON parse error: | in row [0-9]+$")
