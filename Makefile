@@ -143,7 +143,8 @@ chaos: $(BUILT) ## drivers and workers killed, stopped and cut off at seeded mom
 
 KAFKA_SEEDS ?= 0-11
 KAFKA_RECORDS ?= 3000000
-kafka-kills: $(BUILT) ## workers and drivers killed at 60 moments of commits to Kafka; KAFKA_SEEDS=0-11 KAFKA_RECORDS=3000000
+kafka-kills: $(BUILT) ## workers and drivers killed at 60 moments of commits to Kafka, a broker away for a minute; KAFKA_SEEDS=0-11 KAFKA_RECORDS=3000000
+	KAFKA_AWAY_SECONDS=60 $(BIN)/python -m pytest -q -s tests/integration/test_kafka_away.py
 	KAFKA_SEEDS=$(KAFKA_SEEDS) KAFKA_RECORDS=$(KAFKA_RECORDS) $(BIN)/python -m pytest -q -s tests/faults/test_kafka.py
 
 tables: $(BUILT) ## all cells of the tables of tests, of which `make test` runs a part

@@ -14,6 +14,7 @@ import pytest
 
 from engine.errors import ConfigError, StartError
 from engine.programs.kafka import Kafka, command
+from tests.waiting import wait_until
 
 
 class Broker(Kafka):
@@ -33,6 +34,7 @@ class Broker(Kafka):
         new = [NewTopic(name, partitions, 1, config=config) for name in names]
         admin = self.admin()
         _done(admin.create_topics(new))
+        wait_until(lambda: admin.list_topics(timeout=10).topics.keys() >= set(names))
 
     def admin(self) -> Any:
         """A client that changes topics; it holds nothing once nobody refers to it."""

@@ -34,7 +34,8 @@ def up(name: str, folder: Path | None, port: int) -> None:
     """Start the server NAME, such as kafka, and leave it running behind this command.
 
     It listens on the loopback address only and keeps its data from one start to the next. Kafka
-    needs Java 17 and, the first time, Maven, which fetches 43 MB. Ctrl-C ends what was begun.
+    needs Java 17 and, the first time, Maven, which fetches 43 MB of jars into kafka-VERSION in
+    OKA_CACHE [oka in the user's cache folder]. Ctrl-C ends what was begun.
     """
     folder = folder or _default(name)
     if broker := kafka.running(folder):
@@ -53,13 +54,20 @@ def up(name: str, folder: Path | None, port: int) -> None:
 @_FOLDER
 @click.pass_context
 def status(context: click.Context, name: str, folder: Path | None) -> None:
-    """Say whether the server NAME runs, and where; the exit status is 1 if it does not."""
+    """Say whether the server NAME runs, and where; the exit status is 1 if it does not.
+
+    It names the folder of the server's programs, too.
+    """
     folder = folder or _default(name)
     broker = kafka.running(folder)
     if broker is None:
         click.echo(f"Kafka does not run on {folder}")
-        context.exit(1)
-    click.echo(f"Kafka {kafka.VERSION} runs at {broker.servers}, on {folder} (pid {broker.pid})")
+    else:
+        at = f"{broker.servers}, on {folder} (pid {broker.pid})"
+        click.echo(f"Kafka {kafka.VERSION} runs at {at}")
+    jars = kafka.jars_folder()
+    click.echo(f"its jars are in {jars}" if jars.exists() else f"its jars will be in {jars}")
+    context.exit(0 if broker else 1)
 
 
 @command.command()

@@ -21,6 +21,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, NamedTuple
 
+from engine.cached import cache_folder
 from engine.errors import ConfigError, StartError
 from engine.programs.beside import Beside, command_of
 from engine.programs.jars import jars, java
@@ -178,7 +179,12 @@ class Kafka:
 def command(tell: Callable[[str], None]) -> list[str]:
     """The command that runs a program of Kafka's, up to the name of its class."""
     program = java()
-    return [program, *_JVM, "-cp", str(jars(f"kafka-{VERSION}", _ARTIFACTS, tell) / "*")]
+    return [program, *_JVM, "-cp", str(jars(_JARS, _ARTIFACTS, tell) / "*")]
+
+
+def jars_folder() -> Path:
+    """The folder of its jars, which Maven fills once, for all brokers of this user."""
+    return cache_folder() / _JARS
 
 
 class Running(NamedTuple):
@@ -244,6 +250,7 @@ def _start_hint(why: str) -> str | None:
 
 _JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
 """Little memory, a quick start, and no file in /tmp."""
+_JARS = f"kafka-{VERSION}"
 _ARTIFACTS = (
     f"org.apache.kafka:kafka_2.13:{VERSION}",
     "org.apache.logging.log4j:log4j-slf4j-impl:2.24.3",  # without it there is no log

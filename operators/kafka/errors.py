@@ -66,8 +66,9 @@ _AWAY = {
     *("NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND", "KAFKA_STORAGE_ERROR"),
 }
 _HINT_AWAY = (
-    "is the broker running, and is this its address? A broker also names the address that clients "
-    "have to use (advertised.listeners): that one has to be reachable from every task, too"
+    "is the broker running, and are this its address and security_protocol that of its listener? A "
+    "broker also names the address that clients have to use (advertised.listeners): that one has "
+    "to be reachable from every task, too"
 )
 REFUSED = {
     "_AUTHENTICATION": "security_protocol, sasl_mechanism, sasl_username and sasl_password have to "

@@ -51,6 +51,7 @@ class Producer:
         self._most_bytes = 512 * int(settings.get("queue.buffering.max.kbytes", _QUEUED_KBYTES))
         self._unflushed = 0
         """The bytes sent since the last `flush`: at most half of what the queue takes."""
+        self._client: Any = None
         self._client = self._call(
             "start",
             kafka.Producer,
@@ -148,6 +149,8 @@ class Producer:
         try:
             return function(*arguments)
         except self._exception as error:
+            if self._client is not None and error.args[0].name() in _UNTOLD:
+                self._client.poll(0)  # which tells why
             self._check()
             told = f"KafkaSink could not {what}"
             raise storage_error(told, error.args[0], self.servers, self._last) from None
@@ -164,5 +167,6 @@ _QUEUED_MESSAGES = 100_000
 _QUEUED_KBYTES = 1 << 20
 """librdkafka's own limits."""
 _CRITICAL = 2
+_UNTOLD = ("_TRANSPORT", "_TIMED_OUT")
 _DROPPED = ("_PURGE_QUEUE", "_PURGE_INFLIGHT")
 """What befalls the messages of a transaction that has failed; another error says why."""

@@ -54,7 +54,6 @@ class KafkaReader(PartitionReader):
         """Final offsets that the broker does not know."""
         self._names: list[str] | None = None
         """The partitions that there were last."""
-        self._is_closed = False
 
     def restore(self, names: Iterable[str]) -> None:
         """Partitions that the checkpoint does not have are new: they are read from their start."""
@@ -280,16 +279,15 @@ class KafkaReader(PartitionReader):
         self._waiting -= len(partition.waiting)
         if partition in self._new:
             self._new.remove(partition)
-        elif not self._is_closed:
+        else:
             self._client.incremental_unassign([self._at(*partition.of)])
 
     def close(self) -> None:
         """Tell the broker of the last offsets, and disconnect."""
-        if not self._is_closed:
-            self._is_closed = True
-            if self._committed:
-                self._commit()
-            self._client.close()
+        if self._committed:
+            self._commit()
+        self._client.close()
+        del self._client, self._offsets  # a client ends with the last reference to it
 
     def error(self, what: str, error: Any) -> StorageError:
         """The engine's error for one of Kafka's."""

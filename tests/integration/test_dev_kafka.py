@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from engine.programs.kafka import Kafka, running
+from engine.programs.kafka import Kafka, jars_folder, running
 from tests.kafka import Broker
 from tests.waiting import wait_until
 
@@ -54,7 +54,8 @@ def folder(tmp_path: Path, kafka_programs: None, nothing_left: None) -> Path:
 
 
 def test_a_broker_from_up_to_down(folder: Path) -> None:
-    assert oka(folder, "status", "kafka") == (1, f"Kafka does not run on {folder}\n")
+    jars = f"its jars are in {jars_folder()}\n"
+    assert oka(folder, "status", "kafka") == (1, f"Kafka does not run on {folder}\n{jars}")
     code, said = oka(folder, "up", "kafka")
     assert code == 0, said
     servers = re.search(r"runs at (127\.0\.0\.1:\d+), on (.*)", said)
@@ -63,7 +64,7 @@ def test_a_broker_from_up_to_down(folder: Path) -> None:
     try:
         assert f"runs already at {servers[1]}" in oka(folder, "up", "kafka")[1]
         code, said = oka(folder, "status", "kafka")
-        assert (code, servers[1] in said) == (0, True)
+        assert (code, servers[1] in said, said.endswith(jars)) == (0, True, True)
         code, said = oka(folder, "logs", "kafka", "--lines", "20")
         assert "Kafka Server started" in said
         assert said.endswith(f"{folder}/server.log\n")
@@ -71,6 +72,8 @@ def test_a_broker_from_up_to_down(folder: Path) -> None:
         code, said = oka(folder, "down", "kafka")
     assert (code, said) == (0, f"Kafka has ended; its topics are in {folder}\n")
     assert programs_on(folder) == []
+    names = {path.name for path in folder.iterdir()}
+    assert names == {"server.properties", "log4j2.properties", "server.log", "topics"}
     assert oka(folder, "down", "kafka") == (0, "Kafka does not run\n")
 
 

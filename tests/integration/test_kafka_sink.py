@@ -394,35 +394,6 @@ def test_more_than_the_producers_queue_takes_waits_for_room(kafka: Broker, tmp_p
     assert [each.value() for each in kafka.read(topic)] == records
 
 
-def test_a_broker_that_is_away_while_an_epoch_is_committed_is_waited_for(
-    tmp_path: Path,
-    kafka_programs: None,
-    gates: None,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    END.clear()
-    with Broker(tmp_path / "kafka") as broker:
-        topic, port = broker.topic(), int(broker.servers.rpartition(":")[2])
-        handle = start(
-            source(Function(numbers)).sink(KafkaSink(topic, broker.servers, key=0, value=1)),
-            checkpoints=str(tmp_path / "checkpoints"),
-            checkpoint_interval_seconds=0.2,
-        )
-        wait_until(lambda: len(broker.read(topic)) == HALF)
-    monkeypatch.setattr(producer_module, "PATIENCE_SECONDS", 0.5)
-    monkeypatch.setattr(commits_module, "PATIENCE_SECONDS", 0.5)
-    GO.set()
-    wait_until(lambda: "has not answered" in caplog.text)
-    monkeypatch.undo()
-    with Broker(tmp_path / "kafka", port=port) as broker:
-        wait_until(lambda: len(broker.read(topic)) == RECORDS)
-        END.set()
-        assert handle.wait_finished().statistics.restarts == 0
-        handle.wait_stopped()
-        check("records", broker.read(topic), exactly=True)
-
-
 @pytest.mark.parametrize("checkpoints", [True, False])
 @pytest.mark.parametrize(
     ("mistake", "words"),

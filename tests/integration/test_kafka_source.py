@@ -14,7 +14,7 @@ import pytest
 
 from engine.errors import EngineError, GraphError, StorageError
 from engine.graph.context import TaskContext
-from engine.testing import run
+from engine.testing import check_source, run
 from operators import source
 from operators.formats import Bytes, Format, Json, Text
 from operators.kafka import KafkaRecord, KafkaSource
@@ -61,6 +61,16 @@ def check(came: list[bytes], partitions: int, count: int) -> None:
         by_partition[partition].append(int(n))
     expected = {str(partition): list(range(count)) for partition in range(partitions)}
     assert by_partition == expected
+
+
+@pytest.mark.parametrize("end", ["latest", None])
+def test_it_keeps_the_promises_of_a_source_of_partitions(kafka: Broker, end: Any) -> None:
+    topics = [kafka.topic(2), kafka.topic()]
+    for topic, partitions in zip(topics, (2, 1), strict=True):
+        for partition in range(partitions):
+            values = [f"{topic}/{partition} {n}".encode() for n in range(15)]
+            kafka.produce(topic, values, partition=partition)
+    check_source(KafkaSource(topics, kafka.servers, end=end))
 
 
 @pytest.mark.parametrize("partitions", [1, 3])
@@ -381,7 +391,6 @@ def test_wrong_settings(settings: dict[str, Any], message: str) -> None:
         (None, {}, "could not find topic 'no-such-topic'"),
         (None, {"fetch_wait": 1}, 'No such configuration property: "fetch.wait"'),
         ("127.0.0.1:1", {}, "127.0.0.1:1 has not answered: 127.0.0.1:1/bootstrap: Connect to"),
-        (None, {"security_protocol": "SSL"}, "SSL handshake failed"),
     ],
 )
 def test_errors_before_a_job_starts(
@@ -409,57 +418,3 @@ def test_the_program_of_the_guide(kafka: Broker) -> None:
     exec(program.replace("localhost:9092", kafka.servers).replace('"orders"', repr(topic)), found)
     counts = run(found["pipeline"])["collect"]
     assert sorted(each[:2] for each in counts) == [("Oslo", 1), ("Rome", 2)]
-
-
-@pytest.fixture
-def own_broker(tmp_path: Path, kafka_programs: None) -> Iterator[Broker]:
-    """A broker that a test may stop."""
-    with Broker(tmp_path / "broker") as broker:
-        yield broker
-
-
-def test_a_broker_that_is_away_is_waited_for(
-    own_broker: Broker,
-    came: list[bytes],
-    capfd: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("operators.kafka.availability._FIRST_SECONDS", 0.5)
-    port = int(own_broker.servers.rpartition(":")[2])
-    topic = own_broker.topic(2)
-    fill(own_broker, topic, 2, 10)
-    read = KafkaSource(topic, own_broker.servers, discover_seconds=0.3)
-    handle = job(source(read).sink(sink()), parallelism=2)
-    said = ""
-
-    def tells(what: str) -> bool:
-        nonlocal said
-        said += capfd.readouterr().err
-        return what in said
-
-    try:
-        wait_until(lambda: len(came) == 20)
-        own_broker.close()
-        wait_until(lambda: tells(f"waits for a broker at {own_broker.servers}"))
-        with Broker(own_broker.folder, port) as again:
-            wait_until(lambda: tells("a broker answers again, after"))
-            fill(again, topic, 2, 10, start=10)
-            wait_until(lambda: len(came) == 40)
-    finally:
-        handle.cancel()
-        handle.wait_stopped()
-    assert "Connection refused" in said
-    check(came, 2, 20)
-
-
-def test_a_broker_that_names_an_address_that_nobody_reaches(
-    tmp_path: Path, kafka_programs: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("operators.kafka.reader._PATIENCE_SECONDS", 2.0)
-    with Broker(tmp_path / "broker") as broker:
-        topic = broker.topic()
-    settings = {"advertised.listeners": "PLAINTEXT://127.0.0.1:1"}
-    with Broker(tmp_path / "broker", settings=settings) as broker:
-        read = KafkaSource(topic, broker.servers)
-        with pytest.raises(StorageError, match=r"(?s)127\.0\.0\.1:1.*advertised\.listeners"):
-            read.validate_here()
