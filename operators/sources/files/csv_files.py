@@ -135,16 +135,24 @@ class _CsvRows(Rows):
         import numpy as np  # here, since most jobs need none
 
         feed = b"\n" if b"\n" in block else b"\r"
+        feeds = np.flatnonzero(np.frombuffer(block, np.uint8) == feed[0])
+        if self._quote and self._quote in block:
+            if (quotes := self._quotes(block)) is None:
+                return self._ends_one_by_one(block, feed)
+            feeds = feeds[np.searchsorted(quotes, feeds) % 2 == 0]
+        return list((feeds + 1).tolist())
+
+    def _quotes(self, block: bytes) -> Any:
+        """Where quotes are; None, if some of them may be in fields that are not quoted."""
+        import numpy as np
+
         data = np.frombuffer(block, np.uint8)
-        feeds = np.flatnonzero(data == feed[0])
-        if not self._quote or self._quote not in block:
-            return list((feeds + 1).tolist())
         quotes = np.flatnonzero(data == self._quote[0])
         opening = quotes[::2]
-        before = data[opening - 1]
-        if not np.all((opening == 0) | np.isin(before, [*self._delimiter, *b"\r\n", *self._quote])):
-            return self._ends_one_by_one(block, feed)
-        return list((feeds[np.searchsorted(quotes, feeds) % 2 == 0] + 1).tolist())
+        begins_field = np.zeros(256, bool)
+        begins_field[[*self._delimiter, *b"\r\n", *self._quote]] = True
+        fine = begins_field[data[opening - 1]]
+        return quotes if np.all(fine | (opening == 0)) else None
 
     def _ends_one_by_one(self, block: bytes, feed: bytes) -> list[int]:
         """The same for a block that has quotes inside of fields that are not quoted."""
@@ -167,9 +175,14 @@ class _CsvRows(Rows):
         return ends
 
     def last_end(self, block: bytes) -> int:
-        """Fast where there are no quotes."""
-        if b"\n" in block and (not self._quote or self._quote not in block):
-            return block.rfind(b"\n") + 1
+        """Fast where the last line feed is not inside of quotes."""
+        last = block.rfind(b"\n")
+        if last >= 0:
+            if not self._has_newlines or not self._quote or self._quote not in block:
+                return last + 1
+            quotes = self._quotes(block)
+            if quotes is not None and quotes.searchsorted(last) % 2 == 0:
+                return last + 1
         ends = self.ends(block)
         return ends[-1] if ends else 0
 
