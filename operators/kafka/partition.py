@@ -33,7 +33,8 @@ class SharedClient(Protocol):
 class KafkaPartition(Partition):
     """A partition, whose messages the client hands it.
 
-    Its position is the offset of the next message; with that of its end, if it has one.
+    Its position is the offset of the next message, that of its end if it has one, and the topic's
+    id.
     """
 
     def __init__(
@@ -47,13 +48,16 @@ class KafkaPartition(Partition):
         """The offset of the next message, once it is known."""
         self.end: int | None = None
         """The first offset that is not read, if there is one."""
+        self.topic_id: str | None = None
+        """That of the topic in which these offsets are; None is unknown."""
         if position is not None:
-            self.offset, *end = position if isinstance(position, tuple) else (position,)
-            self.end = end[0] if end else None
+            self.offset, self.end, self.topic_id = position
         self.waiting: list[Any] = []
         """The messages that it has not given."""
         self.reached = 0
         """The offset behind all messages, as the broker said last; some offsets have no message."""
+        self.is_assigned = False
+        """Whether the client reads it."""
         self._values = values
         self._error: EngineError | None = None
         self._is_over = False
@@ -87,13 +91,13 @@ class KafkaPartition(Partition):
 
     @property
     def position(self) -> Any:
-        """The offset of the next message, with that of the end if there is one."""
+        """Where the next message is."""
         if self.offset is None:
             self._client.begin()
         assert self.offset is not None
         if self.reached > self.offset and not self.waiting:
             self.offset = self.reached
-        return self.offset if self.end is None else (self.offset, self.end)
+        return self.offset, self.end, self.topic_id
 
     @property
     def lag(self) -> int | None:
@@ -102,7 +106,7 @@ class KafkaPartition(Partition):
 
     def committed(self, position: Any) -> None:
         """Have the group's offset committed, for tools."""
-        self._client.committed(self, position[0] if isinstance(position, tuple) else position)
+        self._client.committed(self, position[0])
 
     @property
     def is_there(self) -> bool:

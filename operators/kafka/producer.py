@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from engine.errors import StorageError
@@ -115,8 +116,13 @@ class Producer:
             try:
                 produce(topic, value, key, partition, timestamp=timestamp, headers=headers)
             except self._exception as error:
-                what = f"KafkaSink could not send to topic {topic!r}"
-                raise storage_error(what, error.args[0], self.servers) from None
+                what = f"send to topic {topic!r}"
+                if error.args[0].name() != "_UNKNOWN_PARTITION":
+                    told = f"KafkaSink could not {what}"
+                    raise storage_error(told, error.args[0], self.servers) from None
+                self._call(what, self._client.list_topics, topic, PATIENCE_SECONDS)  # it has grown
+                again = partial(produce, timestamp=timestamp, headers=headers)
+                self._call(what, again, topic, value, key, partition)
 
     def flush(self, seconds: float = math.inf) -> None:
         """Wait until all messages have arrived; StorageError if one cannot, or not in time."""

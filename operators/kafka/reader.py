@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -15,6 +15,7 @@ from operators.kafka.offsets import ANSWER_SECONDS, Offsets
 from operators.kafka.partition import KafkaPartition
 from operators.kafka.settings import import_kafka
 from operators.kafka.subscription import Subscription
+from operators.kafka.topic_ids import NO_TOPIC, topic_ids
 
 
 class KafkaReader(PartitionReader):
@@ -76,6 +77,7 @@ class KafkaReader(PartitionReader):
                     for name, each in every.topics.items()
                     if topics.fullmatch(name) and not name.startswith("__")
                 ]
+            self._check_topics(self._open.values())
         except StorageError as error:
             if is_first or not error.is_away:
                 raise
@@ -94,7 +96,7 @@ class KafkaReader(PartitionReader):
 
     def _metadata(self, topic: str, is_first: bool) -> Any:
         found = self._ask(lambda: self._client.list_topics(topic, ANSWER_SECONDS)).topics[topic]
-        if found.error is not None and (is_first or found.error.name() not in _NO_TOPIC):
+        if found.error is not None and (is_first or found.error.name() not in NO_TOPIC):
             raise self.error(f"find topic {topic!r}", found.error)
         return found
 
@@ -102,6 +104,25 @@ class KafkaReader(PartitionReader):
         """Whether the broker says that there is no such partition."""
         found = self._metadata(partition.topic, False)
         return found.error is not None or partition.number not in found.partitions
+
+    def _check_topics(self, partitions: Collection[KafkaPartition]) -> None:
+        """End or fail those whose offsets are in a topic that was there before this one."""
+        topics = {each.topic for each in partitions}
+        if not topics:
+            return
+        settings = self._subscription.settings
+        ids = self._ask(lambda: topic_ids(settings, topics, ANSWER_SECONDS))
+        for each in partitions:
+            each.topic_id = each.topic_id or ids.get(each.topic)
+            if each.is_there and each.topic_id != ids.get(each.topic, each.topic_id):
+                if each.is_assigned:
+                    self._client.pause([self._at(*each.of)])
+                self._end_or_fail(
+                    each,
+                    "it was deleted, and another one of this name was made",
+                    "to read that one from its start, give the source another name: .named(…), "
+                    "with drop_state",
+                )
 
     def _find_deleted(self, names: set[str]) -> None:
         """End or fail partitions that are gone; a broker that has just started may not know one."""
@@ -141,6 +162,7 @@ class KafkaReader(PartitionReader):
         for each in new:
             if each.name not in names and self._is_gone(each):
                 self._fail(each, self._no_topic)
+        self._check_topics([each for each in new if each.is_there])
         new = [each for each in new if each.is_there]
         starts = self._offsets_of([each for each in new if each.offset is None], "start")
         for each in new:
@@ -152,9 +174,10 @@ class KafkaReader(PartitionReader):
                 if each.end is None and each.of in ends:
                     each.end = ends[each.of]
         there = [each for each in new if each.is_there and each.offset is not None]
-        found = [self._at(*each.of, each.offset) for each in there]
-        if found:
-            self._client.incremental_assign(found)
+        if there:
+            self._client.incremental_assign([self._at(*each.of, each.offset) for each in there])
+        for each in there:
+            each.is_assigned = True
 
     def _offsets_of(self, new: list[KafkaPartition], which: str) -> dict[tuple[str, int], int]:
         """The offset of each partition; one that is not there any more ends or fails."""
@@ -170,15 +193,8 @@ class KafkaReader(PartitionReader):
     def _fail(self, partition: KafkaPartition, error: Any) -> None:
         """Note why a partition cannot be read."""
         where = f"read partition {partition.number} of topic {partition.topic!r}"
-        if error.name() in _NO_TOPIC and self._subscription.on_deleted == "end":
-            partition.fail(None)
-        elif error.name() in _NO_TOPIC:
-            partition.fail(
-                CheckpointError(
-                    f"KafkaSource could not {where}: it is not there any more",
-                    "if the topic was deleted on purpose, on_deleted='end' goes on without it",
-                )
-            )
+        if error.name() in NO_TOPIC:
+            self._end_or_fail(partition, "it is not there any more", _HINT_DELETED)
         elif error.name() == "_AUTO_OFFSET_RESET":
             low, high = self._client.get_watermark_offsets(
                 self._at(*partition.of), timeout=ANSWER_SECONDS
@@ -192,6 +208,14 @@ class KafkaReader(PartitionReader):
             )
         else:
             partition.fail(self.error(where, error))
+
+    def _end_or_fail(self, partition: KafkaPartition, why: str, hint: str) -> None:
+        """End or fail a partition that is gone."""
+        if self._subscription.on_deleted == "end":
+            partition.fail(None)
+            return
+        what = f"read partition {partition.number} of topic {partition.topic!r}"
+        partition.fail(CheckpointError(f"KafkaSource could not {what}: {why}", hint))
 
     def fetch(self, limit: int) -> None:
         """Hand out the next messages of all partitions, unless some have not been given."""
@@ -279,7 +303,7 @@ class KafkaReader(PartitionReader):
         self._waiting -= len(partition.waiting)
         if partition in self._new:
             self._new.remove(partition)
-        else:
+        if partition.is_assigned:
             self._client.incremental_unassign([self._at(*partition.of)])
 
     def close(self) -> None:
@@ -311,7 +335,7 @@ _PATIENCE_SECONDS = 15.0
 _LOOK_SECONDS = 0.2
 _TOGETHER = 999
 """Messages that are taken at once with the first that comes."""
-_NO_TOPIC = ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "UNKNOWN_TOPIC_ID")
+_HINT_DELETED = "if the topic was deleted on purpose, on_deleted='end' goes on without it"
 _UNSURE = ("_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC")
 _PASSING = ("_TRANSPORT", "_ALL_BROKERS_DOWN", "_RESOLVE", "_TIMED_OUT", "_WAIT_COORD")
 """Errors of connections, which the client makes again."""
