@@ -1273,6 +1273,18 @@ class WindowFold:
         What records have come to, by the numbers of the values.
         """
 
+def decode_value(encoded: "bytes | memoryview") -> "Any":
+    """
+    The value of which `encode_parts` gave this, in a buffer that nobody changes. Raises DecodeError.
+    """
+
+def encode_parts(value: "Any", pickle: "bool" = False) -> "list[bytes | memoryview]":
+    """
+    A value as a record is encoded, in parts one behind the other: byte strings of 64 KiB or more are parts of
+    their own, not copied, if nothing but tuples, lists and dicts is around them. With `pickle`, what cannot be
+    encoded otherwise is pickled. Raises EncodeError.
+    """
+
 def ipc_streams(batch: "Any", rows: "list[int]", ends: "list[int]") -> "list[bytes]":
     """
     Of some rows of a pyarrow.RecordBatch, which ascend between one of the ends and the next, an Arrow IPC
@@ -1293,7 +1305,7 @@ def mapped(path: "str") -> "memoryview | None":
     OSError.
     """
 
-def needs(values: "bytes") -> "tuple[list[int], list[bytes]]":
+def needs(values: "bytes | memoryview") -> "tuple[list[int], list[bytes]]":
     """
     What encoded values need of whoever decodes them: the extension codes from that of pickles on, and the names
     of classes that go by no number. Raises DecodeError.

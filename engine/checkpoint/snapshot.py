@@ -20,9 +20,9 @@ from engine.checkpoint.manifest import SnapshotEntry, SnapshotFile, damaged
 from engine.checkpoint.snapshot_file import Part, Parts, checksum, pack, readable, size, unpack
 from engine.checkpoint.storage import Storage, is_missing
 from engine.errors import CheckpointError, StorageError
-from engine.network import Digests, KeyedEntries
+from engine.network import Digests, KeyedEntries, decode_value, encode_parts
 from engine.record import registry as record_registry
-from engine.state import KeyedState, decode_value, encode_value, trust
+from engine.state import KeyedState, trust
 
 
 @dataclass(frozen=True)
@@ -189,9 +189,9 @@ def decode_snapshot(files: Iterable[tuple[str, bytes | memoryview]]) -> TaskSnap
                 for identity, count in head["operators"].items()
             },
             head["watermarks"],
-            decode_value(bytes(parts["positions", ""])),
+            decode_value(parts["positions", ""]),
             head["shares"],
-            decode_value(bytes(parts["prepared", ""])),
+            decode_value(parts["prepared", ""]),
             head.get("counts", {}),
         )
 
@@ -226,13 +226,13 @@ def _parts(
     """All but entries."""
     positions = {source: dict(shares) for source, shares in snapshot.positions.items()}
     with keeping(", ".join(positions), "saved"):
-        yield ("positions", ""), [encode_value(positions, pickle)]
+        yield ("positions", ""), encode_parts(positions, pickle)
     with keeping(", ".join(snapshot.prepared), "saved"):
-        yield ("prepared", ""), [encode_value(dict(snapshot.prepared), pickle)]
+        yield ("prepared", ""), encode_parts(dict(snapshot.prepared), pickle)
     for identity, state in snapshot.operators.items():
         yield ("columns", identity), [state.columns]
         yield ("shared", identity), [state.encoded_shared]
-        yield ("own", identity), [encode_value(dict(state.encoded_own), pickle)]
+        yield ("own", identity), encode_parts(dict(state.encoded_own), pickle)
 
 
 def _view(storage: Storage, file: SnapshotFile) -> bytes | memoryview:
@@ -271,7 +271,8 @@ def _state(parts: Parts, identity: str, kept: _Kept, count: int) -> KeyedState:
     entries = kept.entries.with_changes(list(kept.changes)) if kept.changes else kept.entries
     if len(entries) != count:
         raise ValueError(f"{identity!r} has {len(entries)} keys, expected {count}")
-    columns, shared, own = (bytes(parts[kind, identity]) for kind in ("columns", "shared", "own"))
+    columns, shared = (bytes(parts[kind, identity]) for kind in ("columns", "shared"))
+    own = parts["own", identity]
     what = f"the state of operator {identity!r}"
     trust.check(what, entries, shared, own)
     of_tasks: dict[int, bytes] = decode_value(own)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
-from engine.network import Batch, FrozenDict, KeyedEntries, keyed_entries
+from engine.network import FrozenDict, KeyedEntries, decode_value, encode_parts, keyed_entries
 
 
 class Items(Protocol):
@@ -146,10 +146,4 @@ class KeyedState:
 
 def encode_value(value: Any, pickle: bool) -> bytes:
     """One value, as a record is encoded."""
-    encoded: bytes = keyed_entries([(None, value)], pickle)[0][2]
-    return encoded
-
-
-def decode_value(encoded: bytes) -> Any:
-    """The value that `encode_value` encoded."""
-    return Batch.from_bytes(encoded, 1).to_list()[0]
+    return b"".join(encode_parts(value, pickle))

@@ -22,7 +22,7 @@ def check(what: str, *parts: bytes | memoryview | KeyedEntries) -> None:
     if record_registry.are_checkpoints_trusted():
         return
     for part in parts:
-        found = part.needs() if isinstance(part, KeyedEntries) else needs(bytes(part))
+        found = part.needs() if isinstance(part, KeyedEntries) else needs(part)
         _check(what, *found)
 
 

@@ -17,9 +17,11 @@ from tests.memory_storage import MemoryStorage
 
 NAMES = st.text(max_size=8)
 KEYS = st.one_of(st.integers(), st.text(max_size=9), st.tuples(st.integers(), st.booleans()))
+LARGE = st.binary(min_size=1, max_size=2).map(lambda some: some * (1 << 16))
+"""Parts of their own."""
 POSITIONS = st.recursive(
-    st.one_of(st.none(), st.integers(), st.binary(max_size=9), st.text(max_size=9)),
-    lambda inner: st.tuples(inner, inner),
+    st.one_of(st.none(), st.integers(), st.binary(max_size=9), st.text(max_size=9), LARGE),
+    lambda inner: st.one_of(st.tuples(inner, inner), st.lists(inner, max_size=2)),
     max_leaves=4,
 )
 STATES = st.builds(

@@ -104,14 +104,14 @@ pub fn refusal(index: usize, record: &Bound<'_, PyAny>, refused: Refusal) -> PyE
 pub(crate) const MAX_DEPTH: usize = 200;
 
 #[inline]
-fn check_length(length: usize) -> Encoded {
+pub(crate) fn check_length(length: usize) -> Encoded {
     if length > u32::MAX as usize {
         return Err(Box::new(Refusal::TooLarge));
     }
     Ok(())
 }
 
-fn check_depth(depth: usize) -> Encoded {
+pub(crate) fn check_depth(depth: usize) -> Encoded {
     if depth >= MAX_DEPTH {
         return Err(Box::new(Refusal::TooDeep));
     }

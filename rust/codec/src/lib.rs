@@ -21,6 +21,7 @@ mod inline_values;
 mod item;
 mod key;
 mod objects;
+mod parts;
 mod record_cache;
 mod shape;
 mod text;
@@ -30,3 +31,4 @@ pub use error::{DecodeError, EncodeError, KeyExtractError, Raised, shortened, ty
 pub use extension::{Extensions, Pickling, register};
 pub use frozen::FrozenDict;
 pub use key::Key;
+pub use parts::{Part, Parts};

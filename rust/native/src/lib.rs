@@ -78,7 +78,9 @@ mod _native {
     #[pymodule_export]
     use super::s3::S3Client;
     #[pymodule_export]
-    use super::state::{Digests, KeyedEntries, keyed_entries, needs};
+    use super::state::values::{decode_value, encode_parts, needs};
+    #[pymodule_export]
+    use super::state::{Digests, KeyedEntries, keyed_entries};
     #[pymodule_export]
     use oka_codec::{DecodeError, EncodeError, FrozenDict, KeyExtractError};
 }

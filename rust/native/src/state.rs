@@ -1,6 +1,7 @@
 //! Entries of keyed state.
 
 pub(crate) mod snapshots;
+pub(crate) mod values;
 
 use crate::memory::buffer::{readable, view};
 use crate::network::batch::not_columns;
@@ -299,14 +300,6 @@ pub(crate) struct Digests(EntryDigests);
 pub(crate) fn keyed_entries(pairs: &Bound<'_, PyList>, pickle: bool) -> PyResult<KeyedEntries> {
     let pairs = Encoded::of(pairs.try_iter()?, pickle, false)?;
     Ok(KeyedEntries::later(move || Ok(pairs.entries())))
-}
-
-/// What encoded values need of whoever decodes them: the extension codes from that of pickles on, and the names
-/// of classes that go by no number. Raises DecodeError.
-#[pyfunction]
-#[pyo3(signature = (values: "bytes") -> "tuple[list[int], list[bytes]]")]
-pub(crate) fn needs(values: &[u8]) -> PyResult<(Vec<i8>, Vec<Vec<u8>>)> {
-    found([values].into_iter())
 }
 
 fn found<'a>(all: impl Iterator<Item = &'a [u8]>) -> PyResult<(Vec<i8>, Vec<Vec<u8>>)> {

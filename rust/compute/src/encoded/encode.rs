@@ -80,12 +80,18 @@ pub fn text(out: &mut Vec<u8>, utf8: &[u8]) {
 /// Appends a byte string shorter than 4 GiB.
 #[inline]
 pub fn bytes(out: &mut Vec<u8>, data: &[u8]) {
-    match data.len() {
-        length @ 0..=0xff => out.extend_from_slice(&[0xc4, length as u8]),
-        length @ 0x100..=0xffff => marked(out, 0xc5, (length as u16).to_be_bytes()),
-        length => marked(out, 0xc6, (length as u32).to_be_bytes()),
-    }
+    bytes_head(out, data.len());
     out.extend_from_slice(data);
+}
+
+/// Appends the head of a byte string; the caller appends its `length` bytes, fewer than 4 GiB.
+#[inline]
+pub fn bytes_head(out: &mut Vec<u8>, length: usize) {
+    match length {
+        0..=0xff => out.extend_from_slice(&[0xc4, length as u8]),
+        0x100..=0xffff => marked(out, 0xc5, (length as u16).to_be_bytes()),
+        _ => marked(out, 0xc6, (length as u32).to_be_bytes()),
+    }
 }
 
 /// Appends the head of an array; the caller appends its `count` elements.
@@ -137,6 +143,13 @@ pub const OPENED_BYTES: usize = 6;
 #[inline]
 pub fn close_extension(out: &mut [u8], start: usize) -> bool {
     let payload = out.len() - start - OPENED_BYTES;
+    set_length(out, start, payload)
+}
+
+/// As [`close_extension`], of an extension whose payload has this length, wherever it is.
+#[must_use]
+#[inline]
+pub fn set_length(out: &mut [u8], start: usize, payload: usize) -> bool {
     let Ok(length) = u32::try_from(payload) else {
         return false;
     };
