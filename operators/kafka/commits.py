@@ -15,11 +15,12 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 from engine.errors import CheckpointError
-from engine.network import Batch
+from engine.network import decode_value
+from engine.state import encode_value, trust
 from operators.kafka.commit_table import TABLE, Mark, Marks
-from operators.kafka.messages import Message
+from operators.kafka.messages import Message, Parts, messages_of
 from operators.kafka.producer import PATIENCE_SECONDS
-from operators.sinks.gathered import encoded, restored
+from operators.sinks.gathered import restored
 
 
 class Transactions(Protocol):
@@ -51,9 +52,11 @@ class Staged:
     topic: str | None
     """The topic of all messages; None: each says its own."""
     content: str = ""
-    batches: tuple[tuple[int, bytes], ...] = ()
+    batches: tuple[bytes, ...] = ()
+    """The results of `stage`; those of older checkpoints are pairs of the records' number and
+    their bytes."""
 
-    def with_batches(self, batches: Sequence[tuple[int, bytes]]) -> Staged:
+    def with_batches(self, batches: Sequence[bytes]) -> Staged:
         """The next epoch of the writer."""
         return replace(self, content=secrets.token_hex(8), batches=tuple(batches))
 
@@ -67,9 +70,17 @@ class Staged:
         return cls(*record)
 
 
-def stage(messages: list[Message]) -> tuple[int, bytes]:
+def stage(messages: list[Parts]) -> bytes:
     """A batch of messages as checkpoints keep it."""
-    return encoded(Batch.from_list(messages))
+    return encode_value(messages, pickle=False)
+
+
+def _messages(batch: Any) -> tuple[list[Message], int]:
+    """The messages of a batch, and its bytes."""
+    if isinstance(batch, tuple):
+        return restored(batch).to_list(), len(batch[1])
+    trust.check("what KafkaSink has staged", batch)
+    return [message for parts in decode_value(batch) for message in messages_of(parts)], len(batch)
 
 
 class Commits:
@@ -161,9 +172,9 @@ class Commits:
         assert producer is not None
         producer.begin()
         while place < len(staged.batches) and size < _TRANSACTION_BYTES:
-            batch = staged.batches[place]
-            producer.send(staged.topic, restored(batch).to_list(), len(batch[1]))
-            size += len(batch[1])
+            messages, length = _messages(staged.batches[place])
+            producer.send(staged.topic, messages, length)
+            size += length
             place += 1
         producer.flush(PATIENCE_SECONDS)
         mark = Mark(epoch, place, staged.content)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import length_hint
 from typing import Any, NamedTuple, TypeAlias
@@ -21,6 +21,10 @@ Message: TypeAlias = Any
 """A message that is only `value` and `key` is a dict of them, as `produce_batch` takes it. Others
 are tuples: key, value, topic, partition, timestamp in milliseconds, headers."""
 
+Parts: TypeAlias = tuple[list[Any] | None, ...]
+"""Messages by their parts: their keys, or None where no message has one, and their values; for
+messages that are tuples, the other parts, too."""
+
 Partitions: TypeAlias = Callable[[str], int]
 """The number of partitions that a topic has."""
 
@@ -28,7 +32,7 @@ Partitions: TypeAlias = Callable[[str], int]
 class Messages(NamedTuple):
     """The messages of a batch."""
 
-    each: list[Message]
+    parts: Parts
     size: int
     """Their bytes."""
     largest: int
@@ -61,16 +65,17 @@ class MessageForm:
         """The function of one task that makes messages of a batch; it notes a record that fails."""
         encode = self.format.encoder()
         partition = self._partition_of(partitions)
+        is_plain = self.is_plain
 
         def messages(batch: Any, failing: FailureContext) -> Messages:
             source = _Batch(batch, failing)
             values = encode(batch if self.value is None else source.select(self.value), failing)
             keys = source.keys(self.key)
-            if self.is_plain:
-                key_sizes, sizes = _lengths(keys), _lengths(values)
+            if is_plain:
+                key_sizes, sizes = _lengths(keys or ()), _lengths(values)
                 total, largest = sum(key_sizes) + sum(sizes), max(key_sizes) + max(sizes)
-                pairs = zip(keys, values, strict=True)
-                return Messages([{"key": k, "value": v} for k, v in pairs], total, largest)
+                return Messages((keys, values), total, largest)
+            keys = keys or [None] * len(values)
             if callable(self.topic):
                 topics = source.select(self.topic)
                 for topic in set(topics):
@@ -81,19 +86,10 @@ class MessageForm:
                 numbers = [_ANY] * len(values)
             else:
                 numbers = source.map(partition, list(zip(topics, keys, strict=True)))
-            made = list(
-                zip(
-                    keys,
-                    values,
-                    topics,
-                    numbers,
-                    source.milliseconds(self.timestamp),
-                    source.headers(self.headers),
-                    strict=True,
-                )
-            )
-            sizes = list(map(size, made))
-            return Messages(made, sum(sizes), max(sizes))
+            times, headers = source.milliseconds(self.timestamp), source.headers(self.headers)
+            parts = (keys, values, topics, numbers, times, headers)
+            sizes = list(map(size, messages_of(parts)))
+            return Messages(parts, sum(sizes), max(sizes))
 
         return messages
 
@@ -141,10 +137,10 @@ class _Batch:
             return list(column.to_pylist())
         return self.map(item if callable(item) else key_finder(item), self.records)
 
-    def keys(self, item: Select) -> list[bytes | None]:
-        """The key of each message."""
+    def keys(self, item: Select) -> list[bytes | None] | None:
+        """The key of each message; None if there are none."""
         if item is None:
-            return [None] * len(self.batch)
+            return None
         keys = self.select(item)
         return keys if set(map(type, keys)) <= _AS_THEY_ARE else self.map(_bytes_of, keys)
 
@@ -176,14 +172,25 @@ class _Batch:
             raise
 
 
-def _lengths(parts: list[bytes | None]) -> list[int]:
+def messages_of(parts: Parts) -> list[Message]:
+    """The messages with these parts."""
+    keys, values, *others = parts
+    assert values is not None
+    if others:
+        return list(zip(*parts, strict=True))
+    if keys is None:
+        return [{"value": value} for value in values]
+    return [{"key": key, "value": value} for key, value in zip(keys, values, strict=True)]
+
+
+def _lengths(parts: Sequence[bytes | None]) -> list[int]:
     return list(map(len, filter(None, parts))) or [0]
 
 
 def size(message: Message) -> int:
     """The bytes of a message that count for its limit."""
     if isinstance(message, dict):
-        return len(message["key"] or b"") + len(message["value"] or b"")
+        return len(message.get("key") or b"") + len(message["value"] or b"")
     key, value, *_, headers = message
     named = sum(len(name.encode()) + len(each or b"") for name, each in headers or ())
     return len(key or b"") + len(value or b"") + named

@@ -14,7 +14,7 @@ from engine.graph.sink import SinkWriter
 from operators.kafka.commit_table import CommitTable
 from operators.kafka.commits import Commits, Staged, stage
 from operators.kafka.errors import HINT_TOO_LARGE
-from operators.kafka.messages import Message, MessageForm, Messages, size
+from operators.kafka.messages import MessageForm, Messages, Parts, messages_of, size
 from operators.kafka.producer import PATIENCE_SECONDS, Producer
 from operators.kafka.topics import Topics
 
@@ -54,11 +54,11 @@ class _Writer(SinkWriter):
         """The messages of a batch; ValueError for one that is too large."""
         messages = self._encode(records, self._context.failing)
         if messages.largest > self._most:
-            self._check(records, messages.each)
+            self._check(records, messages.parts)
         return messages
 
-    def _check(self, records: Any, messages: list[Message]) -> None:
-        for place, message in enumerate(messages):
+    def _check(self, records: Any, parts: Parts) -> None:
+        for place, message in enumerate(messages_of(parts)):
             if size(message) > self._most:
                 if isinstance(records, list):
                     self._context.failing.on(records[place])
@@ -119,7 +119,7 @@ class SendingWriter(_Writer):
         """Send a message for each record."""
         messages = self._messages(records)
         topic = self._topic if self._is_plain else None
-        self._producer.send(topic, messages.each, messages.size)
+        self._producer.send(topic, messages_of(messages.parts), messages.size)
 
     def prepare(self, _epoch: int) -> None:
         """Wait until all have arrived; with checkpoints not for long: the next try goes on."""
@@ -150,9 +150,10 @@ class StagingWriter(_Writer):
         )
         self._staged = Staged(of_task, context.index, self._topic if self._is_plain else None)
         self._commits = Commits(of_task, self._connect, self._table, is_new=True)
-        self._waiting: list[Message] = []
+        self._waiting: list[Parts] = []
         """Messages that are no batch yet."""
-        self._batches: list[tuple[int, bytes]] = []
+        self._waiting_bytes = 0
+        self._batches: list[bytes] = []
         self._size = 0
         self._is_late = False
         """Whether the broker was away when an epoch was to be final."""
@@ -169,8 +170,10 @@ class StagingWriter(_Writer):
 
     def write(self, records: Any) -> None:
         """Keep a message for each record."""
-        self._waiting += self._messages(records).each
-        if len(self._waiting) >= _BATCH:
+        messages = self._messages(records)
+        self._waiting.append(messages.parts)
+        self._waiting_bytes += messages.size + len(records)
+        if self._waiting_bytes >= _BATCH_BYTES:
             self._stage()
         if self._is_late and self._size > _MOST_LATE_BYTES:
             raise StorageError(
@@ -189,8 +192,8 @@ class StagingWriter(_Writer):
     def _stage(self) -> None:
         if self._waiting:
             self._batches.append(stage(self._waiting))
-            self._size += len(self._batches[-1][1])
-            self._waiting = []
+            self._size += len(self._batches[-1])
+            self._waiting, self._waiting_bytes = [], 0
 
     def commit(self, epoch: int, prepared: tuple[Any, ...]) -> None:
         """Send the messages of the epoch, unless they are final."""
@@ -210,6 +213,6 @@ class StagingWriter(_Writer):
 _Earlier: TypeAlias = tuple[Staged, Commits]
 _MESSAGE_BYTES = 1_000_000
 """librdkafka's own limit."""
-_BATCH = 4096
+_BATCH_BYTES = 1 << 19
 _MOST_LATE_BYTES = 1 << 30
 """A task that stages more, while the broker is away, begins again and waits."""

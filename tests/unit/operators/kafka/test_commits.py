@@ -11,9 +11,13 @@ from typing import Any
 import pytest
 
 from engine.errors import CheckpointError, StorageError
+from engine.network import Batch
+from engine.state import decode_value, encode_value
 from operators.kafka import commits as module
 from operators.kafka.commit_table import TABLE, Mark
 from operators.kafka.commits import Commits, Staged, stage
+from operators.kafka.messages import messages_of
+from operators.sinks.gathered import encoded
 
 WRITER = "oka-job-sink-token-0"
 
@@ -80,8 +84,7 @@ class FakeProducer:
 
 def staged(epoch: int, batches: int = 3, each: int = 2) -> Staged:
     names = [f"{epoch}-{number}".encode() for number in range(batches * each)]
-    messages = [{"key": None, "value": name} for name in names]
-    cut = [stage(messages[at : at + each]) for at in range(0, len(messages), each)]
+    cut = [stage([(None, names[at : at + each])]) for at in range(0, len(names), each)]
     return Staged(WRITER, 0, "topic", f"content {epoch}", tuple(cut))
 
 
@@ -208,3 +211,34 @@ def test_a_job_on_a_copy_of_the_checkpoints_is_refused() -> None:
         commits.commit(8, EPOCHS[8])
     with pytest.raises(CheckpointError, match="a copy of these checkpoints"):
         commits.commit(6, EPOCHS[4])
+
+
+HEADERS = [[("name", b"value"), ("none", None)], None]
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        (None, [b"one", None]),
+        ([b"key", None], [b"one", b"two" * 50_000]),
+        (
+            [b"key", None],
+            [b"one", None],
+            ["here", "there"],
+            [-1, 3],
+            [0, 1_700_000_000_000],
+            HEADERS,
+        ),
+    ],
+)
+def test_messages_are_sent_as_they_were_staged(parts: Any) -> None:
+    broker = FakeBroker()
+    messages = messages_of(parts)
+    older = encoded(Batch.from_list(messages))  # as checkpoints kept them before
+    each = Staged(WRITER, 0, None, "content", (stage([parts, parts]), older))
+    restored = Staged.of(decode_value(encode_value(each.record(), pickle=False)))
+    for number, staged in enumerate((each, restored)):
+        commits = Commits(f"{WRITER}{number}", broker.connect, broker, is_new=True)
+        commits.commit(1, staged)
+    sent = [message for topic, message in broker.final if topic != TABLE]
+    assert sent == messages * 6
