@@ -155,6 +155,8 @@ class TaskStatistics(Metrics):
     """The steady window of a task with a sink; `records_out` are those whose write returned."""
     latency: bytes | None
     """Serialized histogram of the markers that this task's sinks have observed."""
+    final_seconds: float = 0.0
+    """From its start until all output of its sinks was final; 0 before that."""
 
 
 @dataclass(frozen=True)

@@ -135,7 +135,7 @@ class JobMaster:
         }
         self._pickled: list[PickledDescription] = []
         self._imports = ImportPath.of_this_process()
-        self._answers: dict[Step, dict[int, Any]] = {"deploy": {}, "run": {}, "commit": {}}
+        self._answers: dict[Step, dict[int, Any]] = {"deploy": {}, "commit": {}}
         """The workers' answers, by the task's id, in the last attempt."""
 
     def run(self) -> JobReport:
@@ -157,13 +157,14 @@ class JobMaster:
                 self._checkpoints.close(is_away=is_away)
         if self._coordinator.error is not None:
             raise self._coordinator.error
-        statistics, outputs = self._answers["run"], self._answers["commit"]
         found: dict[str, list[Any]] = {}
+        statistics = []
         for worker in self._workers:
-            for name, result in outputs[worker.task.id].items():
+            results, measured = self._answers["commit"][worker.task.id]
+            statistics.append(measured)
+            for name, result in results.items():
                 found.setdefault(name, []).append(unpickle_result(worker, name, result))
-        measured = self._measured(statistics[worker.task.id] for worker in self._workers)
-        return JobReport(tuple(measured), found, self._workers.hosts())
+        return JobReport(tuple(self._measured(statistics)), found, self._workers.hosts())
 
     def _hear_last_words(self) -> None:
         """Have the error say what a worker wrote last that died on another host."""
@@ -293,9 +294,10 @@ class JobMaster:
                 return StepFailed(task.id, step, attempt, refused)
             case TaskFailure():
                 return StepFailed(task.id, step, attempt, self._error(worker, answer))
-        if attempt == self._coordinator.attempt and step in self._answers:
-            self._answers[step][task.id] = answer
-            if step == "run":
+        if attempt == self._coordinator.attempt:
+            if step in self._answers:
+                self._answers[step][task.id] = answer
+            elif step == "run":
                 self._workers.finished(worker, answer)
         return StepDone(task.id, step, attempt)
 

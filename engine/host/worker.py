@@ -236,11 +236,11 @@ class Worker:
                 failure = self._failed(task, error)
                 return replace(failure, error=self._services.named(failure.error))
 
-    def commit(self, attempt: int) -> dict[str, bytes] | TaskFailure:
-        """Make the sinks' output final; the pickled results of driver sinks, by name."""
+    def commit(self, attempt: int) -> tuple[dict[str, bytes], TaskStatistics] | TaskFailure:
+        """Make the sinks' output final; the pickled results of sinks by name, the last figures."""
         with self._at_work(attempt) as task:
             try:
-                results = task.commit()
+                results, statistics = task.commit()
             except BaseException as error:  # noqa: BLE001 - whatever the user raised fails the job
                 return self._failed(task, error)
         pickled = {}
@@ -250,7 +250,7 @@ class Worker:
             except BaseException as error:  # noqa: BLE001 - a __reduce__ of the user's
                 what = f"its result cannot be pickled: {type(error).__name__}: {text_of(error)}"
                 return TaskFailure("operator", name, None, what, "", getattr(error, "hint", None))
-        return pickled
+        return pickled, statistics
 
     def barrier(self, attempt: int, epoch: int, is_last: bool) -> None:
         """Have the task's source send an epoch's barrier, and no record behind the last barrier."""

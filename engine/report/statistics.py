@@ -75,6 +75,7 @@ class JobStatistics(Metrics):
     """A snapshot of a job, summed over its tasks, whose metrics it inherits."""
 
     elapsed_seconds: float
+    """From the first task's start, until all output is final once it is."""
     records: int
     """The number of records for which the sink function has returned."""
     source_records: int
@@ -108,7 +109,9 @@ class JobStatistics(Metrics):
         sources = [task.source_window for task in tasks if task.source_window is not None]
         operators = _operators(_since(tasks, before))
         return cls(
-            elapsed_seconds=max((task.elapsed_seconds for task in tasks), default=0.0),
+            elapsed_seconds=max(
+                (max(task.elapsed_seconds, task.final_seconds) for task in tasks), default=0.0
+            ),
             records=sum(
                 task.operators[-1].records_out for task in tasks if task.sink_window is not None
             ),

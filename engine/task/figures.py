@@ -85,6 +85,19 @@ class Figures:
         self._last = self.statistics()
         return self._last
 
+    def has_committed(self) -> TaskStatistics:
+        """As `end` has given, with the time since, in which the sinks have made all final."""
+        assert self._last is not None
+        assert self._started is not None
+        assert self._ended is not None
+        now = self._now()
+        self._last = replace(
+            self._last,
+            final_seconds=(now.ns - self._started.ns) / 1e9,
+            cpu_seconds=self._last.cpu_seconds + now.process_seconds - self._ended.process_seconds,
+        )
+        return self._last
+
     def observe(self, _out: Any, stamps: list[int] | None = None) -> None:
         """Count markers that have reached the end."""
         if stamps:

@@ -281,12 +281,12 @@ class Task:
         if self._source is not None:
             self._source.begin_epoch(epoch, is_last)
 
-    def commit(self) -> dict[str, Any]:
-        """Make all of the sinks' output final; returns each sink's result, by operator."""
+    def commit(self) -> tuple[dict[str, Any], TaskStatistics]:
+        """Make all of the sinks' output final; each sink's result by operator, the last figures."""
         results = self.chain.sinks.commit()
         if self._source is not None:
             self._source.commit()
-        return results
+        return results, self._figures.has_committed()
 
     def commit_epoch(self, epoch: int, failing: FailureContext) -> None:
         """Make the sinks' output final up to this epoch, as soon as their storage answers.

@@ -108,7 +108,7 @@ def attempts(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Attempt
 
 
 def collected(attempts: Attempts) -> list[str]:
-    found = [pickle.loads(each["collect"]) for each in attempts.all("commit")[2:]]
+    found = [pickle.loads(results["collect"]) for results, _ in attempts.all("commit")[2:]]
     return sorted((text for task in found for batch in task for text in batch.to_list()), key=int)
 
 

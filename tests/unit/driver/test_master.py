@@ -98,10 +98,11 @@ class FakeLauncher(Launcher):
 
 def usual(worker: FakeWorker, method: str) -> Any:
     task = worker.task
+    results = {"collect": pickle.dumps([task.id])} if task.vertex.endswith("collect") else {}
     return {
         "deploy": {"shm": f"shm://{task.id}", "tcp": f"tcp://{task.id}"},
-        "run": f"statistics of {task.id}",
-        "commit": {"collect": pickle.dumps([task.id])} if task.vertex.endswith("collect") else {},
+        "run": f"statistics of {task.id} up to its end",
+        "commit": (results, f"statistics of {task.id}"),
     }.get(method)
 
 
@@ -366,7 +367,7 @@ def test_a_worker_that_dies_when_its_task_is_done_is_noticed_at_once() -> None:
 
 def test_a_result_that_cannot_be_read_fails_the_job() -> None:
     def answer(worker: FakeWorker, method: str) -> Any:
-        return {"collect": b"?"} if method == "commit" else usual(worker, method)
+        return ({"collect": b"?"}, "") if method == "commit" else usual(worker, method)
 
     job, launcher = master(answer)
     with pytest.raises(OperatorError, match="its result cannot be unpickled by the driver"):

@@ -11,10 +11,13 @@ import pytest
 from engine.config import JobConfig
 from engine.deployment.description import OutputDescription, TaskDescription
 from engine.deployment.services import Services
+from engine.graph.context import TaskContext
 from engine.graph.logical import LogicalOperator
 from engine.graph.operator import RecordOperator
+from engine.graph.sink import SinkOperator, SinkWriter
 from engine.network import Batch, Control, Network, open_output_gate
 from engine.partitioner import Forward
+from engine.report.statistics import JobStatistics
 from engine.task.side import drop_rest
 from engine.task.task import Task
 from operators.sinks import Discard
@@ -70,6 +73,41 @@ def test_a_source_that_sleeps_waits_and_is_not_busy(tmp_path: Path) -> None:
         found.blocked_seconds,
     )
     assert sum(shares) == pytest.approx(found.elapsed_seconds)
+
+
+class Late(SinkOperator[int], SinkWriter):
+    """Works at its commit."""
+
+    def open(self, _context: TaskContext) -> SinkWriter:
+        return self
+
+    def write(self, records: list[int]) -> None:
+        pass
+
+    def commit(self, _epoch: int, _prepared: None) -> None:
+        until = time.process_time() + 0.05
+        while time.process_time() < until:
+            pass
+
+
+def test_what_a_sink_takes_at_its_commit_counts(tmp_path: Path) -> None:
+    operators = (
+        LogicalOperator(0, "numbers", Collection([1]), None, {}),
+        LogicalOperator(1, "late", Late(), None, {}),
+    )
+    network = Network([f"ipc://{tmp_path}/task"])
+    try:
+        task = Task(TaskDescription(0, "vertex", 0, 1, operators, {}, (), (), JobConfig()), network)
+        found = task.run()
+        _, final = task.commit()
+    finally:
+        network.close()
+    assert found.final_seconds == 0
+    assert final == task.statistics()
+    assert final.elapsed_seconds == found.elapsed_seconds
+    assert final.cpu_seconds >= found.cpu_seconds + 0.05
+    of_job = JobStatistics.of([final, found])
+    assert of_job.elapsed_seconds == final.final_seconds > found.elapsed_seconds
 
 
 def test_a_task_passes_controls_on_behind_its_records(tmp_path: Path) -> None:
