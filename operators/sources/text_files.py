@@ -33,6 +33,7 @@ from operators.sources.layout import (
     refuse_continued,
 )
 from operators.sources.lines import File, ends_line, line_start, whole_lines
+from operators.sources.patterns import divided, matching
 from operators.sources.rate import check_rate
 
 
@@ -276,11 +277,8 @@ def _found(patterns: list[str]) -> tuple[Piece, ...]:
         if Path(pattern).exists():  # a name may have the characters of a pattern in it
             matches = [pattern]
         else:
-            matches = sorted(
-                match
-                for match in glob.glob(pattern, recursive=True)  # noqa: PTH207 - absolute ones too
-                if Path(match).is_file()
-            )
+            found = matching(*divided(str(Path(pattern).absolute())))
+            matches = sorted({match for match in found if Path(match).is_file()})
         if not matches:
             kind = "pattern matches no file" if glob.has_magic(pattern) else "file does not exist"
             raise GraphError(

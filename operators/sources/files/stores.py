@@ -19,6 +19,7 @@ from engine.s3 import S3, split_url
 from operators.sources.files.ranged import RangedFile
 from operators.sources.layout import Piece, check_grown, check_there, mark_of, refuse_continued
 from operators.sources.lines import File, ends_line
+from operators.sources.patterns import divided, expression, matching
 
 
 class Store(ABC):
@@ -113,12 +114,8 @@ class Disk(Store):
         pattern = self._pattern
         if Path(pattern).is_file():  # a name may have the characters of a pattern in it
             return [pattern]
-        if Path(pattern).is_dir():
-            folder, levels = pattern, ["**"]
-        else:
-            folder = os.path.join(*_root(pattern), "")  # noqa: PTH118 - of many files
-            levels = pattern[len(folder) :].split("/")
-        found = _matching(folder, levels + ["*"] * (levels[-1] == "**"))
+        folder, rest = (pattern, "**") if Path(pattern).is_dir() else divided(pattern)
+        found = matching(folder, rest)
         return sorted({path for path in found if not _is_hidden(path[len(folder) :])})
 
 
@@ -181,53 +178,11 @@ class Bucket(Store):
         """Key, size and tag of what matches."""
         pattern = self._pattern
         is_pattern = glob.has_magic(pattern)
-        root = "/".join(_root(pattern)) if is_pattern else pattern
-        matches = re.compile(_expression(pattern) if is_pattern else ".*").fullmatch
+        root = divided(pattern)[0] if is_pattern else pattern
+        matches = re.compile(expression(pattern) if is_pattern else ".*").fullmatch
         for key, size, tag in self.s3.versions(root):
             if key == pattern or (matches(key) and not _is_hidden(key[len(root) :])):
                 yield key, size, tag
-
-
-def _matching(folder: str, levels: list[str]) -> Iterator[str]:
-    """The paths below a folder whose names match a pattern each; `**` is for any folders.
-
-    Raises GraphError for a folder that cannot be listed, whose files would be missed.
-    """
-    try:
-        with os.scandir(folder) as found:
-            entries = list(found)
-    except (FileNotFoundError, NotADirectoryError):
-        return  # it vanished just now
-    except OSError as error:
-        raise GraphError(f"{folder} cannot be listed: {error.strerror}") from None
-    first, *rest = levels
-    if first == "**":
-        yield from _matching(folder, rest)
-        matching = [entry for entry in entries if not _is_hidden(entry.name)]
-        rest = levels
-    else:
-        matches = re.compile(_of_name(first)).fullmatch
-        matching = [entry for entry in entries if matches(entry.name)]
-    for entry in matching:
-        if not rest:
-            yield entry.path
-        elif entry.is_dir(follow_symlinks=False) or (
-            entry.is_symlink() and Path(entry).is_dir() and not _is_above(entry.path, folder)
-        ):
-            yield from _matching(entry.path, rest)
-
-
-def _is_above(link: str, folder: str) -> bool:
-    """Whether a link leads to a folder that it is in."""
-    target, inner = os.path.realpath(link), os.path.realpath(folder)
-    return os.path.commonpath([target, inner]) == target
-
-
-def _root(pattern: str) -> list[str]:
-    """The folders in front of the first one that is a pattern."""
-    *folders, _ = pattern.split("/")
-    plain = next((at for at, name in enumerate(folders) if glob.has_magic(name)), len(folders))
-    return ["/", *folders[1:plain]] if pattern.startswith("/") else folders[:plain]
 
 
 def _check_name(path: str) -> None:
@@ -235,32 +190,6 @@ def _check_name(path: str) -> None:
         path.encode()
     except UnicodeEncodeError:
         raise GraphError(f"the name {path!r} is not UTF-8, expected one that is") from None
-
-
-def _expression(pattern: str) -> str:
-    """The regular expression of a pattern, as `glob` reads it.
-
-    >>> [bool(re.fullmatch(_expression("a/**/*.x"), key)) for key in ("a/1.x", "a/b/1.x", "a/1.y")]
-    [True, True, False]
-    """
-    *folders, last = pattern.split("/")
-    found = "".join("(?:[^/]+/)*" if each == "**" else _of_name(each) + "/" for each in folders)
-    return found + (".*" if last == "**" else _of_name(last))
-
-
-def _of_name(pattern: str) -> str:
-    return "".join(_of_token(token) for token in _TOKENS.findall(pattern))
-
-
-def _of_token(part: str) -> str:
-    if part[0] == "*":
-        return "[^/]*"
-    if part == "?":
-        return "[^/]"
-    if len(part) > 1:
-        inner = part[1:-1].replace("\\", r"\\")
-        return f"[^{inner[1:]}]" if inner.startswith("!") else f"[{inner}]"
-    return re.escape(part)
 
 
 def _is_hidden(path: str) -> bool:
@@ -274,6 +203,5 @@ def _is_hidden(path: str) -> bool:
 
 
 _S3 = "s3://"
-_TOKENS = re.compile(r"\*+|\[!?\]?[^]]*\]|.", re.DOTALL)
 _TEMPORARY = (".tmp", ".part", ".partial", ".inprogress", ".crc")
 """What names of files end in while they are written, and of checksums beside files."""

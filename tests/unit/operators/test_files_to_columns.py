@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import gzip
 import os
 import time
@@ -19,10 +20,11 @@ from engine.network import DecodeError
 from engine.testing import run
 from operators import source
 from operators.sinks import Collect
-from operators.sources import CsvFiles, JsonFiles, ParquetFiles
+from operators.sources import CsvFiles, JsonFiles, ParquetFiles, TextFiles
 from operators.sources.files.source import ColumnFiles
-from operators.sources.files.stores import _expression, store_of
+from operators.sources.files.stores import store_of
 from operators.sources.files.text import TextColumnFiles
+from operators.sources.patterns import divided, expression, matching
 
 IDS = pa.schema([("id", pa.int64())])
 
@@ -452,9 +454,13 @@ def test_what_is_no_file_is_not_there(tmp_path: Path, name: str) -> None:
         rows(CsvFiles(tmp_path / name, IDS))
 
 
-@pytest.mark.parametrize("pattern", ["", "**/*.csv", "*/*.csv"])
+@pytest.mark.parametrize(
+    ("kind", "pattern"),
+    [(CsvFiles, "")]
+    + [(kind, each) for kind in (CsvFiles, TextFiles) for each in ("**", "*/*.csv")],
+)
 def test_a_folder_that_cannot_be_listed_is_named(
-    tmp_path: Path, pattern: str, monkeypatch: Any
+    tmp_path: Path, kind: Any, pattern: str, monkeypatch: Any
 ) -> None:
     (tmp_path / "open").mkdir()
     (tmp_path / "shut").mkdir()
@@ -467,8 +473,37 @@ def test_a_folder_that_cannot_be_listed_is_named(
         return scandir(path)
 
     monkeypatch.setattr(os, "scandir", refused)
+    assert len(rows(CsvFiles(tmp_path / "open/*.csv", IDS))) == 1
     with pytest.raises(GraphError, match="shut cannot be listed: Permission denied"):
-        rows(CsvFiles(tmp_path / pattern, IDS))
+        kind(tmp_path / pattern).validate()
+
+
+PATTERNS = [
+    "*",
+    "**",
+    "*/*",
+    "**/*",
+    "**/a*",
+    "[ab]/*",
+    "[!a]*/a.x",
+    "a/**",
+    ".*",
+    "**/.*",
+    "?",
+    "*/b/*",
+]
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_patterns_match_what_glob_matches(tmp_path: Path, pattern: str) -> None:
+    for name in ("a/a.x", "a/b/c.x", "b/a.x", "b/.h", ".d/a.x", "a.x", ".e", "c/b/a.y", "[/a.x"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    expected = set(glob.glob(f"{tmp_path}/{pattern}", recursive=True))  # noqa: PTH207
+    found = {*matching(*divided(f"{tmp_path}/{pattern}"))}
+    assert {each for each in found if Path(each).is_file()} == {
+        each for each in expected if Path(each).is_file()
+    }
 
 
 @pytest.mark.parametrize("first", ["id,t\n", "\n\n", "id,t"])
@@ -495,7 +530,7 @@ def test_types_are_those_of_the_first_file_with_a_row(tmp_path: Path, first: str
 def test_patterns_of_keys(pattern: str, key: str, expected: bool) -> None:
     import re
 
-    assert bool(re.fullmatch(_expression(pattern), key)) == expected
+    assert bool(re.fullmatch(expression(pattern), key)) == expected
 
 
 @pytest.mark.parametrize(
