@@ -95,7 +95,7 @@ class CommitTable:
                 elif error.name() == "_PARTITION_EOF":
                     reached = message.offset() or 0
                 elif not is_away(error):
-                    raise self._topics.error(f"read {TABLE}", kafka.KafkaException(error))
+                    raise self._topics.error(f"read {TABLE}", error)
         finally:
             consumer.close()
         return None if found is None else Mark(**json.loads(found))

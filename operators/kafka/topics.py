@@ -15,7 +15,7 @@ from operators.kafka.settings import import_kafka
 class Topics:
     """The topics of a cluster: how many partitions they have, their ends, their settings.
 
-    Several threads may ask. Who waits for an answer holds the client: without it none comes.
+    Several threads may ask.
     """
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
@@ -43,14 +43,11 @@ class Topics:
         at, count = self._counts.get(topic, (-_FRESH_SECONDS, 0))
         if (now := time.monotonic()) - at < _FRESH_SECONDS:
             return count
-        client = self._client
-        asked = client.describe_topics(  # which does not make it, as metadata would
-            self._kafka.TopicCollection([topic]), request_timeout=PATIENCE_SECONDS
-        )
-        try:
-            count = len(asked[topic].result().partitions)
-        except self._kafka.KafkaException as error:
-            raise self.error(f"find topic {topic!r}", error) from None
+        names = self._kafka.TopicCollection([topic])
+        found, error = self._ask("describe_topics", names)  # metadata would make it
+        if error is not None:
+            raise self.error(f"find topic {topic!r}", error)
+        count = len(found.partitions)
         self._counts[topic] = now, count
         return count
 
@@ -58,14 +55,10 @@ class Topics:
         """Make a topic, replicated as the broker's default says, unless it is there."""
         if self._exists(topic):
             return
-        client = self._client
         new = self._admin.NewTopic(topic, partitions, -1, config=dict(settings))
-        (made,) = client.create_topics([new], request_timeout=PATIENCE_SECONDS).values()
-        try:
-            made.result()
-        except self._kafka.KafkaException as error:
-            if error.args[0].name() != "TOPIC_ALREADY_EXISTS":  # another task was faster
-                raise self.error(f"make topic {topic!r}", error) from None
+        _, error = self._ask("create_topics", [new])
+        if error is not None and error.name() != "TOPIC_ALREADY_EXISTS":  # another task was faster
+            raise self.error(f"make topic {topic!r}", error)
         until = time.monotonic() + PATIENCE_SECONDS
         while not self._exists(topic) and time.monotonic() < until:  # brokers hear of it later
             time.sleep(_PAUSE_SECONDS)
@@ -80,42 +73,50 @@ class Topics:
 
     def settings(self, topic: str) -> dict[str, str]:
         """The topic's settings; none if this user may not see them."""
-        client = self._client
         resource = self._admin.ConfigResource(self._admin.ResourceType.TOPIC, topic)
-        try:
-            (asked,) = client.describe_configs(
-                [resource], request_timeout=PATIENCE_SECONDS
-            ).values()
-            return {name: entry.value for name, entry in asked.result().items()}
-        except self._kafka.KafkaException as error:
-            if error.args[0].name() in _HIDDEN:
-                return {}
-            raise self.error(f"read the settings of topic {topic!r}", error) from None
+        found, error = self._ask("describe_configs", [resource])
+        if error is None:
+            return {name: entry.value for name, entry in found.items()}
+        if error.name() in _HIDDEN:
+            return {}
+        raise self.error(f"read the settings of topic {topic!r}", error)
 
     def end(self, topic: str) -> int:
         """The offset behind all messages of the topic's first partition, committed or not."""
-        client = self._client
-        (asked,) = client.list_offsets(
+        found, error = self._ask(
+            "list_offsets",
             {self._kafka.TopicPartition(topic, 0): self._admin.OffsetSpec.latest()},
             isolation_level=self._kafka.IsolationLevel.READ_UNCOMMITTED,
-            request_timeout=PATIENCE_SECONDS,
-        ).values()
+        )
+        if error is None:
+            return int(found.offset)
         try:
-            return int(asked.result().offset)
-        except self._kafka.KafkaException as error:
-            told = self.error(f"read {topic}", error)
+            raise self.error(f"read {topic}", error)
+        finally:
             self._client = self._connected()  # a client keeps the leaders that it knew
-            raise told from None
+
+    def _ask(self, question: str, *about: Any, **how: Any) -> tuple[Any, Any]:
+        """The answer of a broker, or the KafkaError in its place.
+
+        Nothing is raised here: an exception would keep this frame, and with it the client. It is
+        held meanwhile, since another thread may take a new one, and without it no answer comes.
+        """
+        client = self._client
+        asked = getattr(client, question)(*about, request_timeout=PATIENCE_SECONDS, **how)
+        (answer,) = asked.values()
+        error = answer.exception()
+        if isinstance(error, self._kafka.KafkaException):
+            return None, error.args[0]
+        return answer.result(), None
 
     def close(self) -> None:
         """Disconnect. It is the last call: a client ends with the last reference to it."""
         self._client = None
 
     def error(self, what: str, error: Any) -> Exception:
-        """The engine's error for a request that failed with a KafkaException."""
+        """The engine's error for a request that failed with a KafkaError."""
         self._client.poll(0)  # which tells why
-        told = f"KafkaSink could not {what}"
-        return storage_error(told, error.args[0], self._servers, self._last)
+        return storage_error(f"KafkaSink could not {what}", error, self._servers, self._last)
 
 
 _FRESH_SECONDS = 30.0
