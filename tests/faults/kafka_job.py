@@ -1,6 +1,7 @@
 """The job of the kill matrix: words of a topic, numbered per word, to a topic.
 
-Arguments: the folder, the broker, the topics that it reads and writes, and moments as JSON. Each
+What is no text goes to a topic of dead letters. Arguments: the folder, the broker, the topics that
+it reads and writes, that of dead letters, moments as JSON, and seconds between checkpoints. Each
 moment is of `MOMENTS`, the number of the call at which it is due, and whom it kills: "worker" or
 "driver". The same command goes on where one before it was killed.
 """
@@ -17,7 +18,7 @@ from typing import Any
 
 import engine
 from operators import ProcessFunction, SinkWriter, TaskContext, ValueState, source
-from operators.formats import Bytes
+from operators.formats import Bytes, Text
 from operators.kafka import KafkaSink, KafkaSource
 from operators.kafka.commits import Commits
 from operators.kafka.producer import Producer
@@ -109,21 +110,30 @@ class Numbered(ProcessFunction):
 
     seen = ValueState(0)
 
-    def process(self, record: Any, context: Any) -> list[tuple[bytes, bytes]]:
+    def process(self, record: Any, context: Any) -> list[tuple[str, bytes]]:
         """The word and its number."""
         self.seen += 1
         return [(context.key, b"%d" % self.seen)]
 
 
+def undecoded(letter: Any) -> bytes:
+    """The message of a dead letter, which is that and why it is one."""
+    return bytes(letter[0].value)
+
+
 def main() -> None:
     """Run the job, or go on with it."""
-    folder, servers, read, written, moments, seconds = sys.argv[1:]
+    folder, servers, read, written, dead, moments, seconds = sys.argv[1:]
     jobfolders.announce((Path(folder) / "job").open("a"))
     kills = Kills(folder, json.loads(moments))
-    words = source(KafkaSource(read, servers, end="latest"))
+    words = source(KafkaSource(read, servers, format=Text(), on_error="dead_letter", end="latest"))
+    letters = KillingSink(kills, dead, servers, value=undecoded, format=Bytes())
     numbered = words.key_by(lambda word: word).process(Numbered())
     engine.execute(
-        numbered.sink(KillingSink(kills, written, servers, key=0, value=1, format=Bytes())),
+        [
+            numbered.sink(KillingSink(kills, written, servers, key=0, value=1, format=Bytes())),
+            words.side("dead_letter").sink(letters),
+        ],
         parallelism=2,
         placement="parallelism_first",
         checkpoints=f"{folder}/checkpoints",

@@ -1,9 +1,9 @@
 """Words of a topic, numbered per word, to a topic, while workers and drivers are killed.
 
 Whatever is killed at whatever step of a checkpoint: a consumer of committed messages sees each
-word with each of its numbers once. `make kafka-kills` kills at 60 moments, in jobs of 3 M records;
-the test suite at a few, in small jobs. A failed job names its seed: `KAFKA_SEEDS=7 make
-kafka-kills` runs it again.
+word with each of its numbers once, and each dead letter once. `make kafka-kills` kills at 60
+moments, in jobs of 3 M records; the test suite at a few, in small jobs. A failed job names its
+seed: `KAFKA_SEEDS=7 make kafka-kills` runs it again.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import os
 import random
 import sys
 from collections import Counter
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -44,17 +45,20 @@ def test_each_number_of_each_word_is_committed_once(
         for _ in range(KILLS)
     ]
     print(f"seed {seed}: {moments}")
-    read, written = kafka.topic(PARTITIONS), kafka.topic(PARTITIONS)
+    read, written, dead = (kafka.topic(PARTITIONS) for _ in range(3))
     words = [b"word-%d" % int(chance.paretovariate(0.3) % WORDS) for _ in range(RECORDS)]
-    fill(kafka, read, words)
+    poison = {n: b"\xff%d" % n for n in range(0, RECORDS, 100)}
+    messages = [(poison[n], word) if n in poison else (word,) for n, word in enumerate(words)]
+    fill(kafka, read, [*chain.from_iterable(messages)])
     command = [sys.executable, "-m", "tests.faults.kafka_job", str(tmp_path), kafka.servers]
-    command += [read, written, json.dumps(moments), str(SECONDS)]
+    command += [read, written, dead, json.dumps(moments), str(SECONDS)]
     with (tmp_path / "errors").open("a") as errors:
         while run(command, tmp_path, errors) != 0:
             continue
     for place, (_, number, _) in enumerate(moments):
         assert (tmp_path / f"moment-{place}-{number}").exists(), f"{moments[place]} never came"
     check(kafka, written, Counter(words))
+    assert Counter(each.value() for each in kafka.messages(dead)) == Counter(poison.values())
 
 
 def run(command: list[str], folder: Path, errors: object) -> int:
