@@ -1,7 +1,7 @@
 from typing import Any, SupportsFloat, SupportsIndex, final
 from typing_extensions import disjoint_base
 
-__all__ = ["Aggregate", "AggregateError", "AvroDecoder", "Batch", "Blob", "BlobNode", "BlobStatistics", "Cancelled", "ChannelLost", "Control", "DecodeError", "Digests", "EncodeError", "Finder", "FrozenDict", "HttpGateway", "HttpReplies", "HttpStream", "InputStatistics", "Join", "JsonDecoder", "KeptRows", "KeyExtractError", "KeyedEntries", "Landing", "LatencyHistogram", "Latest", "Network", "NetworkError", "NetworkStatistics", "OutputGate", "OutputStatistics", "Paired", "ResourceError", "S3Client", "StorageFailed", "WindowAggregate", "WindowFold", "ipc_streams", "keyed_entries", "mapped", "needs", "partition", "plain_keys", "register_extensions", "take_rows", "use_precise_timers", "xxh3"]
+__all__ = ["Aggregate", "AggregateError", "AvroDecoder", "Batch", "Blob", "BlobNode", "BlobStatistics", "Cancelled", "ChannelLost", "Control", "DecodeError", "Digests", "EncodeError", "Finder", "FrozenDict", "HttpGateway", "HttpReplies", "HttpStream", "InputStatistics", "Join", "JsonDecoder", "KeptRows", "KeyExtractError", "KeyedEntries", "Landing", "LatencyHistogram", "Latest", "Network", "NetworkError", "NetworkStatistics", "OutputGate", "OutputStatistics", "Paired", "ResourceError", "RollingAggregate", "S3Client", "StorageFailed", "WindowAggregate", "WindowFold", "ipc_streams", "keyed_entries", "mapped", "needs", "partition", "plain_keys", "register_extensions", "take_rows", "use_precise_timers", "xxh3"]
 
 @final
 class Aggregate:
@@ -1058,6 +1058,57 @@ class ResourceError(Exception):
     def __new__(cls, /, message: "str") -> ResourceError: ...
 
 @final
+class RollingAggregate:
+    """
+    What `Aggregate` computes, for each record of those of its key within spans that end at it. Results are
+    tuples of a record and the value, or where `fields` are a list, a dict of values by them: of each span
+    those of all aggregations.
+
+    `key`, `wanted` and `names` are those of `Aggregate`; `time` and `times` those of `WindowAggregate`, whose
+    `times` needs `microseconds` alone. `spans` are ("time", microseconds) or ("rows", number). With `paired`, what comes
+    are pairs of a key and a record. Over columns, results are `pyarrow.RecordBatch`es with a column for each of `fields`.
+    With `updates`, results come at once, of what has come. With `keeps_late`, `take_late` gives what came too late.
+
+    `rescue` is that of `Aggregate`. One thread at a time.
+    """
+    def __len__(self, /) -> int:
+        """
+        Number of keys of which something is kept.
+        """
+    def __new__(cls, /, key: "list[list[int | str]]", wanted: "list[tuple[Any, ...]]", names: "list[str] | None", *, spans: "list[tuple[str, int]]", fields: "str | list[str]", time: "tuple[list[int | str], str | None, int | str | None, int]", times: "Any", paired: "bool" = False, updates: "bool" = False, keeps_late: "bool" = False, rescue: "Any" = None) -> RollingAggregate: ...
+    def add(self, /, batch: "Batch") -> "None":
+        """
+        Takes a batch in. Raises AggregateError naming the record.
+        """
+    def advance(self, /, watermark_us: "int") -> "None":
+        """
+        Says that event time has come here, in microseconds. `complete` then gives what is due.
+        """
+    def complete(self, /, most: "int") -> "Any":
+        """
+        About so many results that are due, in the order of time; an empty list if there are no more.
+        """
+    @property
+    def late(self, /) -> int:
+        """
+        How many records came when the watermark was at their time or behind it.
+        """
+    def restore(self, /, layout: "bytes", entries: "KeyedEntries") -> "None":
+        """
+        Goes on with what others kept, before the first batch. Raises AggregateError where it does not
+        suit.
+        """
+    def snapshot(self, /) -> "tuple[bytes, KeyedEntries]":
+        """
+        What it keeps, for `restore`: as `Aggregate.snapshot`. What is kept of a key is a tuple of the times and
+        values that spans may have, and of the records that wait.
+        """
+    def take_late(self, /) -> "list[Any]":
+        """
+        Those that came so since it was called, in batches.
+        """
+
+@final
 class S3Client:
     """
     A bucket and prefix of an S3 endpoint. Thread-safe; every call ends soon after Ctrl-C.
@@ -1138,7 +1189,7 @@ class WindowAggregate:
     key, its value, and the start and end of the window.
 
     `key`, `wanted` and `names` are those of `Aggregate`. `time` has the path to the time, what numbers
-    there count ("s", "ms", "us" or "ns"), the name of the column where columns have it elsewhere, and how
+    there count ("s", "ms", "us" or "ns"), the name or index of the column where columns have it elsewhere, and how
     many microseconds before what is found there the time is. `times` is an object with methods: of what is at the
     path but is no number, or where numbers count nothing, `microseconds` gives the time; `form` of
     the first time gives 1970 in its form, and `like` of that a function, which gives microseconds in
@@ -1155,7 +1206,7 @@ class WindowAggregate:
         """
         Number of slices of time that are kept, or of windows where each key has its own.
         """
-    def __new__(cls, /, key: "list[list[int | str]]", wanted: "list[tuple[Any, ...]]", names: "list[str] | None", *, time: "tuple[list[int | str], str | None, str | None, int]", times: "Any", windows: "tuple[str, list[int]]", lateness: "int" = 0, updates: "bool" = False, keeps_late: "bool" = False, copies_keys: "bool" = False, rescue: "Any" = None) -> WindowAggregate: ...
+    def __new__(cls, /, key: "list[list[int | str]]", wanted: "list[tuple[Any, ...]]", names: "list[str] | None", *, time: "tuple[list[int | str], str | None, int | str | None, int]", times: "Any", windows: "tuple[str, list[int]]", lateness: "int" = 0, updates: "bool" = False, keeps_late: "bool" = False, copies_keys: "bool" = False, rescue: "Any" = None) -> WindowAggregate: ...
     def add(self, /, batch: "Batch") -> "None":
         """
         Takes a batch in. Raises AggregateError naming the record.

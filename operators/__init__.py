@@ -50,6 +50,7 @@ from operators.process import (
     ProcessFunction,
     ValueState,
 )
+from operators.rolling import RollingStream
 from operators.stream import Stream, source
 from operators.windows import (
     Accumulator,
@@ -94,6 +95,7 @@ __all__ = [
     "Properties",
     "Quantile",
     "Quantiles",
+    "RollingStream",
     "Session",
     "SinkOperator",
     "SinkWriter",

@@ -31,6 +31,9 @@ from operators.keyed_aggregates import KeyedAggregates
 from operators.process import BroadcastProcessFunction, Process, ProcessFunction
 from operators.reduce import Reduce
 from operators.reduce_batches import ReduceBatches
+from operators.rolling import Emit as RollingEmit
+from operators.rolling import Rolling, RollingStream, spans_of
+from operators.rolling import check_emit as check_rolling_emit
 from operators.stream import Stream, broadcast_sides, check_on_error, own, second, side, then
 from operators.windows.assigners import Assigner, CountWindow
 from operators.windows.windowed_stream import WindowedStream
@@ -328,6 +331,41 @@ class KeyedStream(KeyedAggregates[K], Generic[K, T]):
             selector = time_of(self._inputs, "window", time, unit)
         windowing = Windowing(self._key, self._paired, assigner, selector, allowed_lateness, emit)
         return WindowedStream(self._inputs, windowing)
+
+    def over(
+        self,
+        last: timedelta | None = None,
+        *,
+        rows: int | None = None,
+        time: Time = None,
+        unit: Unit = "us",
+        emit: RollingEmit = "final",
+        **spans: timedelta | int,
+    ) -> RollingStream[K, T]:
+        """See each record with those of its key before it: `.over(timedelta(hours=24)).sum(1)`.
+
+        A record at time t is seen with the records of its key from `t - last` to t, both included,
+        whatever their order within one time: SQL's `OVER (PARTITION BY key ORDER BY time RANGE
+        last PRECEDING)`. With `rows=100` it is seen with the 99 before it in the order of time, and
+        of arrival where times are equal: `ROWS 99 PRECEDING`. Several spans have names, and are
+        durations or numbers of records: `.over(h1=timedelta(hours=1), n100=100)`.
+
+        Times are those of `with_event_time`, or what `time` says, as in `window`. With
+        `emit="final"`, a record gives its result when the watermark has come to its time: all that
+        it is seen with have come, in whatever order. With `"updates"` it gives its result at once,
+        of what has come so far; results that were given stay as they are. Then a record that comes
+        out of order costs as much time as there are records within its spans.
+
+        A record is late if the watermark is at its time or behind it. It is left out, counted, and
+        goes to `.side("late")` as it came. A record costs the same however long a span is. The time
+        and the values of a record are kept for as long as a span can have it; with a number of
+        records, so many of each key are kept for good.
+        """
+        check_rolling_emit(emit)
+        found, names = spans_of(last, rows, spans)
+        selector = time_of(self._inputs, "over", time, unit)
+        rolling = Rolling(self._key, self._paired, selector, found, names, emit)
+        return RollingStream(self._inputs, rolling)
 
     @overload
     def map_batches(

@@ -62,6 +62,8 @@ class Case:
 
     windows: Any = None
     """None: a count of all records, without time."""
+    over: timedelta | None = None
+    """In place of windows a span that ends at each record, of whose times the mean is computed."""
     columnar: bool = False
     per_record: bool = False
     """Whether Python functions make a count of each record, and add the counts."""
@@ -90,6 +92,9 @@ def pipeline(case: Case) -> Pipeline:
         records = records.map(lambda pair: (pair[0], pair[1], 1))
     late = timedelta(microseconds=case.disorder_us)
     keyed: KeyedStream[Any, Any] | WindowedStream[Any, Any]
+    if case.over is not None:
+        timed = records.with_event_time(time_of, out_of_orderness=late)
+        return timed.key_by(key).over(case.over).mean(time_of).sink(Discard())
     if case.windows is None:
         keyed = records.key_by(key)
     else:
@@ -165,7 +170,10 @@ WARMUP = 0.5
 START_US = 1_760_000_000_000_000
 """October 2025: as large in a record as present times."""
 _SECOND = timedelta(seconds=1)
+_HOUR = timedelta(hours=1)
 _MANY = 100_000
+_RARE = 20
+"""Records in a second of event time: those of a day pass in a run."""
 _SLOW = 100_000
 CASES = {
     "count": Case(),
@@ -182,6 +190,21 @@ CASES = {
     "columns, tumbling 1 s": Case(Tumbling(_SECOND), columnar=True, against="columns, count"),
     "columns, tumbling 1 s, disorder": Case(
         Tumbling(_SECOND), columnar=True, disorder_us=1_000_000, against="columns, count"
+    ),
+    "over 1 h": Case(over=_HOUR, per_second=_RARE, against="count"),
+    "over 24 h": Case(over=24 * _HOUR, per_second=_RARE, against="over 1 h"),
+    "over 1 h, 100,000 keys": Case(over=_HOUR, words=_MANY, per_second=_RARE),
+    "over 24 h, 100,000 keys": Case(
+        over=24 * _HOUR, words=_MANY, per_second=_RARE, against="over 1 h, 100,000 keys"
+    ),
+    "columns, over 1 h": Case(
+        over=_HOUR, columnar=True, per_second=_RARE, against="columns, count"
+    ),
+    "columns, over 24 h": Case(
+        over=24 * _HOUR, columnar=True, per_second=_RARE, against="columns, over 1 h"
+    ),
+    "columns, over 24 h, 100,000 keys": Case(
+        over=24 * _HOUR, words=_MANY, columnar=True, per_second=_RARE
     ),
 }
 

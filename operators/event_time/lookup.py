@@ -104,8 +104,8 @@ def _origins(
 def _of_rows(selector: TimeSelector) -> TimeSelector | None:
     """The same selector across a conversion between rows and columns, whose names are the same."""
     if selector.column is not None:
-        return replace(selector, item=selector.column)
-    return selector if isinstance(selector.item, str) else None
+        return replace(selector, item=selector.column, in_front=False)
+    return replace(selector, in_front=False) if isinstance(selector.item, str) else None
 
 
 def _upstream(inputs: Sequence[Input]) -> Iterator[Declaration]:

@@ -33,9 +33,10 @@ class TimeSelector:
     """Reads the time of a record: a number of `unit` since 1970, or a datetime.
 
     Datetimes without a zone are in UTC. Numbers may be floats. Fractions of a microsecond are
-    rounded, of integers down. With `paired`, pairs of a key and a record come. `column` is the name
-    of the column with the time, if records have no such name; the time is `before_us` microseconds
-    before the value there.
+    rounded, of integers down. With `paired`, pairs of a key and a record come; with `in_front`, the
+    record is the first item of what comes, but not of columns. `column` is the name of the column
+    with the time, if records have no such name; the time is `before_us` microseconds before the
+    value there.
 
     >>> TimeSelector("ts", "ms").microseconds({"ts": 1500})
     1500000
@@ -48,6 +49,7 @@ class TimeSelector:
     paired: bool = False
     column: str | None = None
     before_us: int = 0
+    in_front: bool = False
     said_by: str | None = field(default=None, compare=False)
     """The method that declared it, if that is not `with_event_time`."""
 
@@ -83,11 +85,22 @@ class TimeSelector:
     @cached_property
     def time(self) -> Callable[[Any], Any]:
         """The function that reads the time in the record's own form."""
-        item = self.item
-        if item is None:
+        place = self.place
+        if place is None:
             return operator.itemgetter(1) if self.paired else _itself
-        find: Callable[[Any], Any] = item if callable(item) else key_finder(item)
+        find: Callable[[Any], Any] = place if callable(place) else key_finder(place)
         return (lambda pair: find(pair[1])) if self.paired else find
+
+    @property
+    def place(self) -> Time:
+        """Where the time is in what comes, but for its key: an item, or a function."""
+        item = self.item
+        if not self.in_front:
+            return item
+        if item is None:
+            return 0
+        find = item if callable(item) else key_finder(item)
+        return lambda result: find(result[0])
 
     def all_microseconds(
         self, records: list[Any], failing: FailureContext | None = None

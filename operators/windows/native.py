@@ -12,8 +12,8 @@ from engine.graph.watermark import END_OF_TIME
 from engine.state import KeyedState
 from operators.aggregates import Aggregation, NativeAggregate
 from operators.durations import microseconds, nanoseconds
-from operators.event_time import FARTHEST_US, GivesTime, TimeSelector, with_units_checked
-from operators.keys import Item
+from operators.event_time import GivesTime, TimeSelector, with_units_checked
+from operators.event_time.in_rust import TimesForRust, path_to_time
 from operators.windows.assigners import CountWindow, Every
 from operators.windows.operator import LATE
 from operators.windows.windowing import Windowing, check_length, in_numbers
@@ -79,8 +79,8 @@ class NativeWindows(BatchOperator, GivesTime):
         by = self.windowing
         aggregate = WindowAggregate(
             *self.of_keys.arguments,
-            time=_time(by.time),
-            times=None if by.time is None else _Times(by.time),
+            time=path_to_time(by.time),
+            times=None if by.time is None else TimesForRust(by.time),
             windows=in_numbers(by.assigner),
             lateness=min(microseconds(by.allowed_lateness), END_OF_TIME),
             updates=by.emit != "final",
@@ -96,32 +96,6 @@ class NativeWindows(BatchOperator, GivesTime):
         else:
             function = _Changes(aggregate, context, self)
         return with_units_checked(function, [by.time], context)
-
-
-class _Times:
-    """Times for Rust: those that are no numbers, and the form of times in results."""
-
-    def __init__(self, selector: TimeSelector) -> None:
-        self._selector = selector
-        self.like = selector.like
-
-    def microseconds(self, found: Any) -> int:
-        """The microseconds of the value that Rust found. ValueError if it is too far away."""
-        time_us = self._selector.in_microseconds(self._time(found))
-        if abs(time_us) > FARTHEST_US:
-            raise ValueError(
-                "its time is more than 146,000 years from 1970\n\n"
-                "hint: say what numbers count by unit=..., or compute the time by a function"
-            )
-        return time_us
-
-    def form(self, found: Any) -> Any:
-        """The start of 1970, in the form of this time."""
-        return self.like(self._time(found))(0)
-
-    def _time(self, found: Any) -> Any:
-        item = self._selector.item
-        return item(found) if callable(item) else found
 
 
 class _Final(BatchFunction):
@@ -211,16 +185,3 @@ class _Every(_Final):
     def _set_timer(self) -> None:
         if self.next_timer is None and self._aggregate.has_changes():
             self.next_timer = self._context.now_ns() + self._period_ns
-
-
-def _time(selector: TimeSelector | None) -> tuple[list[Item], str | None, str | None, int]:
-    """The path to the time, or to the record if a function finds it, and its unit.
-
-    Then the column of times, if the path is none of columns, and how far the time is before it.
-    """
-    if selector is None:
-        return [], None, None, 0
-    item, unit = selector.item, selector.unit
-    found = [] if item is None or callable(item) else [item]
-    path = [1, *found] if selector.paired else found
-    return path, None if callable(item) else unit, selector.column, selector.before_us

@@ -49,7 +49,7 @@ class WindowValues:
         self._windows = WindowFold(
             fold[:4],
             windowing.key,
-            None if time is None else time.item,
+            None if time is None else time.place,
             paired=windowing.paired,
             times=None if time is None else self._forms,
             unit=None if time is None else time.unit,

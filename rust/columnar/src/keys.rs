@@ -161,7 +161,7 @@ impl Keys {
     }
 
     /// Numbers there are: one more than the highest.
-    fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         match &self.columns[..] {
             [only] => only.numbers.len(),
             _ => self.tuples.len(),

@@ -373,7 +373,8 @@ fn add_number(entry: &mut Accumulated, encoded: &[u8]) -> Result<(), Problem> {
     Ok(())
 }
 
-fn mean(sum: &Accumulated, count: u64) -> Result<Accumulated, Problem> {
+/// The mean of so many values with this sum.
+pub(crate) fn mean(sum: &Accumulated, count: u64) -> Result<Accumulated, Problem> {
     Ok(match *sum {
         Accumulated::Float(sum) => Accumulated::FloatMean { count, sum },
         Accumulated::Integer(sum) => Accumulated::IntegerMean { count, sum },

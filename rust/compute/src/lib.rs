@@ -10,6 +10,7 @@
 //! - [`aggregate`]: count, sum, min, max, mean and first per key.
 //! - [`windows`]: when results of windows come and what is kept of them, of records as of columns.
 //! - [`window_aggregate`]: aggregates per key and window.
+//! - [`rolling`]: aggregates within spans that end at each record, of records ([`rolling_aggregate`]) as of columns.
 
 pub mod accumulator;
 pub mod aggregate;
@@ -17,6 +18,8 @@ pub mod encoded;
 pub mod groups;
 pub mod keys;
 pub mod problem;
+pub mod rolling;
+pub mod rolling_aggregate;
 pub mod window_aggregate;
 pub mod windows;
 
@@ -37,5 +40,7 @@ pub use groups::results::Update;
 pub use groups::touched::Touched;
 pub use keys::{key, place, short, table};
 pub use problem::{AggregateError, Problem};
+pub use rolling::{CopiedRolling, Rolling, Span};
+pub use rolling_aggregate::RollingAggregate;
 pub use window_aggregate::WindowAggregate;
 pub use windows::Emit;

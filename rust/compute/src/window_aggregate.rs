@@ -1,7 +1,7 @@
 //! Aggregates per key and window over encoded records: what [`crate::Aggregate`] computes, for each
 //! window.
 
-mod input;
+pub(crate) mod input;
 mod rows;
 
 use self::input::{Input, Late};

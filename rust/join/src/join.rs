@@ -1,8 +1,7 @@
 //! A join in one task: which rows it keeps, and what each batch and each watermark makes of them.
 
-use crate::due::Due;
 use crate::key::{Keys, NEVER, Row};
-use oka_window::Windows;
+use oka_window::{RadixHeap, Windows};
 
 /// The number of no row.
 pub const NO_ROW: u32 = 0;
@@ -45,7 +44,7 @@ pub struct Join {
     pub(crate) first_open: i64,
     pub(crate) keys: Keys,
     /// When there is something to do for a key; each rule has its use of the two.
-    pub(crate) due: [Due; 2],
+    pub(crate) due: [RadixHeap; 2],
     pub(crate) step: Step,
     /// How many rows of the left have been given of the window that comes next.
     pub(crate) given: usize,

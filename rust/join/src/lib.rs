@@ -5,7 +5,6 @@
 //! decides which rows are partners, which come without one, and which are late or gone. What all joins
 //! keep is in `join`; each kind of join has a file of its own with its rules.
 
-mod due;
 mod interval;
 mod join;
 mod key;

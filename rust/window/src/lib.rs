@@ -10,12 +10,14 @@
 //!   pauses end, and those of so many records. What is kept of them is kept by their numbers.
 //! - [`Numbered`] is any of them without tables: others keep values of any kind by the numbers that it
 //!   gives, and it decides when results come.
+//! - [`RadixHeap`] gives numbers in the order of times.
 
 mod assigner;
 mod compact;
 mod counted;
 mod due;
 mod numbered;
+mod radix_heap;
 mod sessions;
 mod slices;
 mod spans;
@@ -25,6 +27,7 @@ pub use assigner::Assigner;
 pub use compact::Live;
 pub use counted::Counted;
 pub use numbered::{Given, Intake, Numbered, Numbers, Part, Stop, Trial};
+pub use radix_heap::RadixHeap;
 pub use sessions::{Ended, Placement, Sessions};
 pub use slices::{Miss, Slice, Slices, Table};
 pub use spans::Spans;

@@ -17,14 +17,14 @@ use std::mem;
 /// A record, and what is computed of it.
 #[derive(Clone, Copy)]
 pub(crate) struct Record<'a> {
-    pub(super) wanted: &'a Wanted,
-    pub(super) value: &'a [u8],
+    pub(crate) wanted: &'a Wanted,
+    pub(crate) value: &'a [u8],
     /// All of it, of which is computed what is computed beside the first value.
-    pub(super) whole: &'a [u8],
+    pub(crate) whole: &'a [u8],
 }
 
 /// Windows of one kind.
-pub(super) trait TakeIn {
+pub(crate) trait TakeIn {
     /// Whether records have times.
     const TIMED: bool = true;
 
@@ -97,17 +97,17 @@ pub type Foreign<'a> = &'a mut (dyn FnMut(&[u8]) -> Result<i64, Problem> + Send)
 
 /// Finds key, value and time of records.
 #[derive(Debug)]
-pub(super) struct Input {
+pub(crate) struct Input {
     fields: Fields,
     time: TimePath,
-    pub(super) scratch: Vec<u8>,
+    pub(crate) scratch: Vec<u8>,
     /// The first time that came, encoded.
-    pub(super) form: Vec<u8>,
-    pub(super) has_begun: bool,
+    pub(crate) form: Vec<u8>,
+    pub(crate) has_begun: bool,
 }
 
 impl Input {
-    pub(super) fn new(
+    pub(crate) fn new(
         (aggregation, value): (Aggregation, Path),
         key: KeyPath,
         time: TimePath,
@@ -122,7 +122,7 @@ impl Input {
     }
 
     /// Brings encoded records to their windows.
-    pub(super) fn take_in<S: TakeIn>(
+    pub(crate) fn take_in<S: TakeIn>(
         &mut self,
         (body, records): (&[u8], usize),
         foreign: Foreign,
@@ -195,22 +195,22 @@ impl Input {
 
 /// Records whose windows were gone.
 #[derive(Debug, Default)]
-pub(super) struct Late {
-    pub(super) count: u64,
+pub(crate) struct Late {
+    pub(crate) count: u64,
     /// Encoded, behind each other, where they are kept.
     kept: Option<Vec<u8>>,
     number: usize,
 }
 
 impl Late {
-    pub(super) fn new(keeps: bool) -> Self {
+    pub(crate) fn new(keeps: bool) -> Self {
         Self {
             kept: keeps.then(Vec::new),
             ..Self::default()
         }
     }
 
-    pub(super) fn take(&mut self) -> (usize, Vec<u8>) {
+    pub(crate) fn take(&mut self) -> (usize, Vec<u8>) {
         let kept = self.kept.as_mut().map(mem::take);
         (mem::take(&mut self.number), kept.unwrap_or_default())
     }

@@ -4,7 +4,7 @@ use crate::operators::refused::{no_column, raise};
 use crate::operators::results::Shown;
 use oka_codec::Decoder;
 use oka_columnar::Selector;
-use oka_compute::{AggregateError, Aggregation, KeyPath, Path, Reader, Step};
+use oka_compute::{AggregateError, Aggregation, KeyPath, Path, Reader, Span, Step, Unit};
 use oka_transport::ReceivedFrames;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -116,24 +116,49 @@ impl Computation {
 
     /// The same over columns.
     pub(crate) fn over_columns(&self) -> PyResult<oka_columnar::Aggregate> {
-        let by = self.key.iter();
-        let by =
-            by.map(|path| selector(path).and_then(|key| key.ok_or_else(|| no_column("key_by()"))));
-        let mut aggregate = oka_columnar::Aggregate::by(by.collect::<PyResult<_>>()?);
+        let mut aggregate = oka_columnar::Aggregate::by(self.key_columns()?);
         for (at, each) in self.wanted.iter().enumerate() {
-            let aggregation = each.aggregation;
-            let value = match (aggregation, selector(&each.path)?) {
-                (Aggregation::Count, _) => None,
-                (_, None) => return Err(no_column("the aggregation")),
-                (_, value) => value,
-            };
             let name = match &self.names {
                 Some(names) => names[at].to_string(),
-                None => aggregation.name().to_owned(),
+                None => each.aggregation.name().to_owned(),
             };
-            aggregate = aggregate.compute_by(name, (aggregation, &each.parameters), value);
+            let computed = (each.aggregation, &each.parameters[..]);
+            aggregate = aggregate.compute_by(name, computed, each.column()?);
         }
         Ok(aggregate)
+    }
+
+    /// The same within spans that end at each row. The names of results are those of each span.
+    pub(crate) fn over_spans(
+        &self,
+        time: (Selector, Unit),
+        (spans, names): (&[Span], &[String]),
+        keeps_late: bool,
+    ) -> PyResult<oka_columnar::RollingAggregate> {
+        let by = oka_columnar::RollingAggregate::by;
+        let mut aggregate = by(self.key_columns()?, time, spans, keeps_late);
+        for (at, each) in self.wanted.iter().enumerate() {
+            let own = names.iter().skip(at).step_by(self.wanted.len());
+            aggregate = aggregate.compute(own.cloned().collect(), each.aggregation, each.column()?);
+        }
+        Ok(aggregate)
+    }
+
+    /// The columns of the key.
+    fn key_columns(&self) -> PyResult<Vec<Selector>> {
+        let column = |path: &Vec<PathStep>| selector(path)?.ok_or_else(|| no_column("key_by()"));
+        self.key.iter().map(column).collect()
+    }
+}
+
+impl AggregateCall {
+    /// The column of the values; a count needs none.
+    fn column(&self) -> PyResult<Option<Selector>> {
+        match (self.aggregation, selector(&self.path)?) {
+            (Aggregation::Count, _) => Ok(None),
+            (_, None) => Err(no_column("the aggregation")),
+            (_, value) => Ok(value),
+        }
     }
 }
 

@@ -132,7 +132,8 @@ pub(crate) fn exported(
     }
 }
 
-fn object<'py>(
+/// A value of one aggregation.
+pub(crate) fn object<'py>(
     py: Python<'py>,
     decoder: &mut Decoder<'py>,
     value: &Accumulated,

@@ -19,7 +19,7 @@ use std::sync::Mutex;
 /// key, its value, and the start and end of the window.
 ///
 /// `key`, `wanted` and `names` are those of `Aggregate`. `time` has the path to the time, what numbers
-/// there count ("s", "ms", "us" or "ns"), the name of the column where columns have it elsewhere, and how
+/// there count ("s", "ms", "us" or "ns"), the name or index of the column where columns have it elsewhere, and how
 /// many microseconds before what is found there the time is. `times` is an object with methods: of what is at the
 /// path but is no number, or where numbers count nothing, `microseconds` gives the time; `form` of
 /// the first time gives 1970 in its form, and `like` of that a function, which gives microseconds in
@@ -66,7 +66,7 @@ impl WindowAggregate {
         wanted: "list[tuple[Any, ...]]",
         names: "list[str] | None",
         *,
-        time: "tuple[list[int | str], str | None, str | None, int]",
+        time: "tuple[list[int | str], str | None, int | str | None, int]",
         times: "Any",
         windows: "tuple[str, list[int]]",
         lateness: "int" = 0,
@@ -79,7 +79,7 @@ impl WindowAggregate {
         key: Vec<Vec<PathStep>>,
         wanted: Vec<CallTuple>,
         names: Option<Vec<Py<PyString>>>,
-        time: (Vec<PathStep>, Option<String>, Option<String>, i64),
+        time: (Vec<PathStep>, Option<String>, Option<PathStep>, i64),
         times: Py<PyAny>,
         windows: (String, Vec<i64>),
         lateness: u64,
@@ -110,7 +110,7 @@ impl WindowAggregate {
             like: None,
             columns: None,
             computation,
-            time: time.2.map_or(time.0, |name| vec![PathStep::Field(name)]),
+            time: time.2.map_or(time.0, |column| vec![column]),
             before: time.3,
             unit,
             windows: (assigner, lateness),
@@ -285,14 +285,7 @@ impl KeyedWindows {
             return Err(mixed());
         }
         let (aggregate, times) = (&mut self.aggregate, &self.times);
-        let mut foreign = |encoded: &[u8]| {
-            Python::attach(|py| {
-                let found = Decoder::new(py).first(encoded)?;
-                let time = times.bind(py).call_method1("microseconds", (found,))?;
-                time.extract::<i64>()
-            })
-            .map_err(|error: PyErr| Problem::Told(Python::attach(|py| error.value(py).to_string())))
-        };
+        let mut foreign = |found: &[u8]| microseconds(times, found);
         let update = |body: &[u8], records| aggregate.update(body, records, &mut foreign);
         self.computation.take_in(py, received, update)?;
         if self.copies_keys {
@@ -364,6 +357,16 @@ impl KeyedWindows {
             unit: self.unit.filter(|_| form.is_exact_instance_of::<PyInt>()),
         })
     }
+}
+
+/// The time of what Rust cannot read, as Python says.
+pub(crate) fn microseconds(times: &Py<PyAny>, encoded: &[u8]) -> Result<i64, Problem> {
+    Python::attach(|py| {
+        let found = Decoder::new(py).first(encoded)?;
+        let time = times.bind(py).call_method1("microseconds", (found,))?;
+        time.extract::<i64>()
+    })
+    .map_err(|error: PyErr| Problem::Told(Python::attach(|py| error.value(py).to_string())))
 }
 
 /// The unit of this name.

@@ -1,15 +1,15 @@
-//! Which key is due next.
+//! Numbers in the order of times.
 
 use std::mem;
 
-/// Slots of keys with the times at which they are due, which come out in the order of these.
+/// Numbers with times, which come out in the order of these; those of one time as they came in.
 ///
 /// A radix heap: no time that comes in is before the last one that has come out. So each entry moves
 /// through a few lists, from the one whose times differ from that in a high bit down to those of the
 /// time itself. With many keys, a binary heap takes several times longer: each step is elsewhere in
 /// memory.
 #[derive(Debug)]
-pub(crate) struct Due {
+pub struct RadixHeap {
     last: i64,
     /// By the number of the highest bit in which their times differ from the last, from 1; 0 for none.
     lists: [Vec<(i64, u32)>; 65],
@@ -19,7 +19,7 @@ pub(crate) struct Due {
     filled: u64,
 }
 
-impl Default for Due {
+impl Default for RadixHeap {
     fn default() -> Self {
         Self {
             last: i64::MIN,
@@ -30,18 +30,18 @@ impl Default for Due {
     }
 }
 
-impl Due {
+impl RadixHeap {
     /// The first time, from this one on, that can come in.
     #[inline]
-    pub(crate) fn possible(&self, due: i64) -> i64 {
+    pub fn possible(&self, due: i64) -> i64 {
         due.max(self.last)
     }
 
-    /// Takes a slot in, with a possible time.
+    /// Takes a number in, with a possible time.
     #[inline]
-    pub(crate) fn push(&mut self, due: i64, slot: u32) {
+    pub fn push(&mut self, due: i64, number: u32) {
         let list = 64 - (due ^ self.last).leading_zeros() as usize;
-        self.lists[list].push((due, slot));
+        self.lists[list].push((due, number));
         if list > 0 {
             self.firsts[list] = self.firsts[list].min(due);
             self.filled |= 1 << (list - 1);
@@ -49,7 +49,8 @@ impl Due {
     }
 
     /// Takes the next one out that is due until then.
-    pub(crate) fn pop(&mut self, until: i64) -> Option<(i64, u32)> {
+    #[inline]
+    pub fn pop(&mut self, until: i64) -> Option<(i64, u32)> {
         if self.lists[0].is_empty() {
             let list = 1 + self.filled.trailing_zeros() as usize;
             if list > 64 || self.firsts[list] > until {
@@ -58,8 +59,8 @@ impl Due {
             self.last = mem::replace(&mut self.firsts[list], i64::MAX);
             self.filled ^= 1 << (list - 1);
             let mut entries = mem::take(&mut self.lists[list]);
-            for (due, slot) in entries.drain(..) {
-                self.push(due, slot);
+            for (due, number) in entries.drain(..) {
+                self.push(due, number);
             }
             self.lists[0].reverse(); // the first that came in comes out first
             if entries.capacity() <= FEW {

@@ -1,0 +1,170 @@
+"""Rolling streams: computations on the records of a key within spans that end at each record."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from engine.errors import GraphError
+from engine.graph.declaration import Input, shown
+from engine.graph.operator import OnError
+from operators.aggregates import (
+    Aggregation,
+    Count,
+    First,
+    Last,
+    Max,
+    Mean,
+    Min,
+    Sum,
+    check_aggregations,
+)
+from operators.rolling.operator import NativeRolling
+from operators.rolling.spans import Rolling
+from operators.stream import Stream, check_on_error, then
+
+T = TypeVar("T")
+K = TypeVar("K")
+
+
+class RollingStream(Generic[K, T]):
+    """Records of type T, each seen with the records of its key of type K that lie within a span.
+
+    Each method gives a stream of `(record, value)`, a result for each record. With several spans,
+    or by `aggregate`, the value is a dict. Results come in the order of the records' times. For
+    later operators, such as windows and joins, a result has the time of its record. With
+    `on_error`, as in `map`, a record without a time or a usable value gives no result and counts
+    for no other.
+
+    On a stream of columns a result has the columns of the rows, and one for each span and
+    aggregation, named as the span, the aggregation ("count", "sum") or both ("total_h24"), with
+    "_right" behind it where there is a column of that name. Null values are left out.
+
+        >>> import engine.testing
+        >>> from datetime import timedelta
+        >>> from operators import source
+        >>> from operators.sinks import Collect
+        >>> from operators.sources import Collection
+        >>> paid = source(Collection([("ann", 5, 1), ("bob", 2, 2), ("ann", 3, 8), ("ann", 4, 12)]))
+        >>> paid = paid.with_event_time(2, unit="s").key_by(0)
+        >>> of_ten = paid.over(last=timedelta(seconds=10)).sum(1)
+        >>> for result in engine.testing.run(of_ten.sink(Collect()))["collect"]:
+        ...     print(result)
+        (('ann', 5, 1), 5)
+        (('bob', 2, 2), 2)
+        (('ann', 3, 8), 8)
+        (('ann', 4, 12), 7)
+    """
+
+    def __init__(self, inputs: tuple[Input, ...], rolling: Rolling) -> None:
+        self._inputs = inputs
+        self._rolling = rolling
+
+    def __repr__(self) -> str:
+        return f"<RollingStream {shown(self._inputs)} -> {self._rolling.meaning['spans']}>"
+
+    def count(self, *, on_error: OnError = "fail") -> Stream[tuple[T, Any]]:
+        """The number of records within the span, each record itself among them."""
+        return self._native("count", Count(), on_error)
+
+    def sum(
+        self, item: int | str | None = None, *, on_error: OnError = "fail"
+    ) -> Stream[tuple[T, Any]]:
+        """The sum of an item of the records, or of the records themselves: `KeyedStream.sum`.
+
+        What has left a span leaves nothing behind: a sum of floats is as exact as one of these
+        records alone, though they may be added up in another order.
+        """
+        return self._native("sum", Sum(item), on_error)
+
+    def min(
+        self, item: int | str | None = None, *, on_error: OnError = "fail"
+    ) -> Stream[tuple[T, Any]]:
+        """The least of an item of the records, or of the records themselves.
+
+        A NaN counts only if it is the first within the span: then it is the result.
+        """
+        return self._native("min", Min(item), on_error)
+
+    def max(
+        self, item: int | str | None = None, *, on_error: OnError = "fail"
+    ) -> Stream[tuple[T, Any]]:
+        """The greatest of an item of the records, or of the records themselves; NaN as in `min`."""
+        return self._native("max", Max(item), on_error)
+
+    def mean(
+        self, item: int | str | None = None, *, on_error: OnError = "fail"
+    ) -> Stream[tuple[T, Any]]:
+        """The mean of an item of the records, or of the records themselves: `KeyedStream.mean`."""
+        return self._native("mean", Mean(item), on_error)
+
+    def first(
+        self, item: int | str | None = None, *, on_error: OnError = "fail"
+    ) -> Stream[tuple[T, Any]]:
+        """The value of an item of the earliest record within the span, or this record."""
+        return self._native("first", First(item), on_error)
+
+    def last(
+        self, item: int | str | None = None, *, on_error: OnError = "fail"
+    ) -> Stream[tuple[T, Any]]:
+        """The value of an item of the latest record within the span, or this record.
+
+        Of a duration, that is the last one to come of those with the record's own time.
+        """
+        return self._native("last", Last(item), on_error)
+
+    def aggregate(
+        self, *, on_error: OnError = "fail", **aggregations: Aggregation
+    ) -> Stream[tuple[T, dict[str, Any]]]:
+        """Several computations at once, by name: the value is a dict of them.
+
+        With several spans, a name is that of the computation and the span.
+
+            >>> import engine.testing
+            >>> from datetime import timedelta
+            >>> from operators import Count, Max, source
+            >>> from operators.sinks import Collect
+            >>> from operators.sources import Collection
+            >>> paid = source(Collection([("ann", 5, 1), ("ann", 3, 8), ("ann", 4, 12)]))
+            >>> paid = paid.with_event_time(2, unit="s").key_by(0)
+            >>> spans = paid.over(s5=timedelta(seconds=5), s10=timedelta(seconds=10))
+            >>> features = spans.aggregate(n=Count(), most=Max(1))
+            >>> for record, found in engine.testing.run(features.sink(Collect()))["collect"]:
+            ...     print(record, found)
+            ('ann', 5, 1) {'n_s5': 1, 'most_s5': 5, 'n_s10': 1, 'most_s10': 5}
+            ('ann', 3, 8) {'n_s5': 1, 'most_s5': 3, 'n_s10': 2, 'most_s10': 5}
+            ('ann', 4, 12) {'n_s5': 2, 'most_s5': 4, 'n_s10': 2, 'most_s10': 4}
+        """
+        check_aggregations(aggregations, None)
+        for name, each in aggregations.items():
+            if not isinstance(each, _KINDS):
+                words = ", ".join(kind.__name__ for kind in _KINDS)
+                raise GraphError(
+                    f"aggregate() got {name}={each!r:.80} behind .over(), expected one of {words}",
+                    hint="windows compute others: .window(Sliding(...)).aggregate(...)",
+                )
+        fields = self._rolling.fields(tuple(aggregations))
+        if twice := {field for field in fields if fields.count(field) > 1}:
+            raise GraphError(
+                f"aggregate() gives {min(twice)!r} twice, expected other names of spans or values"
+            )
+        return self._native("aggregate", aggregations, on_error)
+
+    def _native(
+        self, name: str, aggregations: Aggregation | Mapping[str, Aggregation], on_error: OnError
+    ) -> Stream[Any]:
+        check_on_error(name, on_error)
+        operator = NativeRolling.of(aggregations, self._rolling, on_error)
+        return then(self._inputs, operator, name)
+
+    if not TYPE_CHECKING:  # a type checker sees that these methods do not exist
+
+        def __getattr__(self, name: str) -> Any:
+            if name in vars(Stream) and not name.startswith("_"):
+                raise GraphError(
+                    f".{name}() follows .over(), expected what is computed within the span",
+                    hint=f"such as .count() or .sum(...); then .{name}()",
+                )
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+
+_KINDS = (Count, Sum, Mean, Min, Max, First, Last)
+"""What a span can have computed."""
