@@ -228,6 +228,8 @@ class SnapshotWritten:
     attempt: int
     epoch: int
     entry: SnapshotEntry
+    commits: bool
+    """Whether the task has to make the epoch final, or be told that it is."""
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,6 @@ from engine.checkpoint import SnapshotEntry
 from engine.checkpoint.requests import Stop
 from engine.errors import EngineError
 from engine.graph.execution import ExecutionGraph
-from engine.graph.partitions import PartitionedSource
-from engine.graph.sink import SinkOperator
 
 
 @dataclass(frozen=True)
@@ -35,6 +33,8 @@ class SnapshotAcknowledged:
     attempt: int
     epoch: int
     entry: SnapshotEntry
+    commits: bool
+    """Whether the task has to make the epoch final, or be told that it is."""
 
 
 @dataclass(frozen=True)
@@ -158,14 +158,8 @@ class Epochs:
         """When `following` has to be called at the latest."""
         self._tasks = {each.id for each in graph.vertices}
         self._sources = [each.id for each in graph.vertices if each.job_vertex.is_source]
-        self._committers = [
-            each.id
-            for each in graph.vertices
-            if any(
-                isinstance(it.operator, SinkOperator | PartitionedSource)
-                for it in each.job_vertex.operators
-            )
-        ]
+        self._commits: dict[int, bool] = {}
+        """Whether tasks take part in the commit of an epoch, as each has said with its last."""
         self._interval = interval_seconds
         self._attempt = -1
         self._is_interrupted = False
@@ -225,6 +219,7 @@ class Epochs:
             self.last += 1  # that may be the one of tasks of the attempt before which had finished
         self._attempt = attempt
         self._finished, self._step, self._commands = {}, None, []
+        self._commits = {}
         self._is_last_stored = self._is_interrupted = False
         self.first = self.last + 1
         self._next = now if attempt > 0 else now + self._interval
@@ -249,7 +244,10 @@ class Epochs:
     def note(self, event: EpochEvent, now: float) -> None:
         """Take in what happened; events of other attempts and epochs are ignored."""
         match event:
-            case SnapshotAcknowledged(task, attempt, epoch, entry) if attempt == self._attempt:
+            case SnapshotAcknowledged(task, attempt, epoch, entry, commits) if (
+                attempt == self._attempt
+            ):
+                self._commits[task] = commits
                 if entry.finished:
                     self._finished[task] = entry
                 is_for_it = epoch <= self.last if entry.finished else epoch == self.last
@@ -382,8 +380,9 @@ class Epochs:
             self._end()
             self._is_last_stored = True
             return
-        self._step, self._awaited = "committing", set(self._committers)
-        self._commands += [Commit(task, self._attempt, self.last) for task in self._committers]
+        self._step = "committing"
+        self._awaited = {task for task, commits in self._commits.items() if commits}
+        self._commands += [Commit(task, self._attempt, self.last) for task in sorted(self._awaited)]
 
 
 _EpochStep: TypeAlias = Literal["aligning", "storing", "committing"]

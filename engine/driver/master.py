@@ -370,9 +370,9 @@ class JobMaster:
             case SourceProgress(attempt, watermark_us):
                 self._listen(worker)
                 return SourceProgressed(task.id, attempt, watermark_us)
-            case SnapshotWritten(attempt, epoch, entry):
+            case SnapshotWritten(attempt, epoch, entry, commits):
                 self._listen(worker)
-                return SnapshotAcknowledged(task.id, attempt, epoch, entry)
+                return SnapshotAcknowledged(task.id, attempt, epoch, entry, commits)
             case SnapshotFailed(attempt, epoch, error):
                 self._listen(worker)
                 return CheckpointFailed(task.id, attempt, epoch, error)

@@ -124,16 +124,17 @@ class Partitions(Reading):
             found.setdefault(share, {})[name] = position
         return {share: (names,) for share, names in found.items()}
 
-    def keep(self, epoch: int, positions: Mapping[int, Position]) -> None:
+    def keep(self, epoch: int, positions: Mapping[int, Position]) -> bool:
         """Note the positions of an epoch for the partitions that want to know of commits."""
         if not self._told:
-            return
+            return False
         with self._lock:
             self._kept[epoch] = {
                 split: position[0] if position else self._told[split].position[0]
                 for split, position in _named(positions)
                 if split in self._told
             }
+        return True
 
     def commit(self, epoch: int | None) -> None:
         """Have the partitions told; in their thread, while there is one."""

@@ -68,8 +68,12 @@ class Reading(ABC):
     def __iter__(self) -> Iterator[Any]:
         """All items to come; called once."""
 
-    def keep(self, epoch: int, positions: Mapping[int, Position]) -> None:  # noqa: B027 - only partitions are told of commits
-        """Note the positions at the barrier of an epoch, until it is committed."""
+    def keep(self, epoch: int, positions: Mapping[int, Position]) -> bool:  # noqa: ARG002 - only partitions are told of commits
+        """Note the positions at the barrier of an epoch, if somebody is to be told of its commit.
+
+        Returns whether that is so.
+        """
+        return False
 
     def commit(self, epoch: int | None) -> None:  # noqa: B027 - as above
         """Note that all epochs up to this one are final; None: the job has ended. Any thread."""

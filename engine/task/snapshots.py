@@ -32,7 +32,7 @@ class Snapshots:
         self._attempt = attempt
         self._writer = SnapshotWriter(self._storage, start.generation, pickle=pickle)
         self._say = say
-        self._waiting: deque[tuple[int, TaskSnapshot]] = deque()
+        self._waiting: deque[tuple[int, TaskSnapshot, bool]] = deque()
         self._changed = threading.Condition()
         self._closed = threading.Event()
         threading.Thread(target=self._run, name="oka-snapshots", daemon=True).start()
@@ -41,13 +41,13 @@ class Snapshots:
         """The snapshot to restore; raises CheckpointError or StorageError, which names the file."""
         return [read_snapshot(self._storage, entry) for entry in self.start.entries]
 
-    def write(self, epoch: int, snapshot: TaskSnapshot) -> None:
-        """Have the snapshot written; returns at once."""
+    def write(self, epoch: int, snapshot: TaskSnapshot, *, commits: bool = False) -> None:
+        """Have the snapshot written; returns at once. `commits` is that of `SnapshotWritten`."""
         self.epoch = epoch
         with self._changed:
             if not snapshot.finished:
                 self._waiting.clear()
-            self._waiting.append((epoch, snapshot))
+            self._waiting.append((epoch, snapshot, commits))
             self._changed.notify()
 
     def fail(self, epoch: int, error: StorageError) -> None:
@@ -65,13 +65,13 @@ class Snapshots:
         while (work := self._next()) is not None:
             self._write(*work)
 
-    def _next(self) -> tuple[int, TaskSnapshot] | None:
+    def _next(self) -> tuple[int, TaskSnapshot, bool] | None:
         """The next snapshot to write; None after the end."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._closed.is_set())
             return None if self._closed.is_set() else self._waiting.popleft()
 
-    def _write(self, epoch: int, snapshot: TaskSnapshot) -> None:
+    def _write(self, epoch: int, snapshot: TaskSnapshot, commits: bool) -> None:
         while not self._closed.is_set():
             try:
                 entry = self._writer.write(epoch, snapshot)
@@ -80,7 +80,7 @@ class Snapshots:
                 if not (snapshot.finished and isinstance(error, StorageError)):
                     return
             else:
-                self._say(SnapshotWritten(self._attempt, epoch, entry))
+                self._say(SnapshotWritten(self._attempt, epoch, entry, commits))
                 return
             self._closed.wait(_AGAIN_SECONDS)
 

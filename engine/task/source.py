@@ -166,12 +166,11 @@ class SourceLoop:
             left = {**left, split: (position, sum(before, self._of_item))}
         return self._reading.positions if left is None else self._reading.positions_of(left)
 
-    def snapshot(self, epoch: int) -> Mapping[int, Position]:
-        """As `positions`, at the barrier of an epoch, which may be committed later."""
+    def snapshot(self, epoch: int) -> tuple[Mapping[int, Position], bool]:
+        """As `positions`, at the barrier of an epoch; whether it wants to know of the commit."""
         positions = self.positions
-        if self._reading is not None:
-            self._reading.keep(epoch, positions)
-        return positions
+        is_told = self._reading is not None and self._reading.keep(epoch, positions)
+        return positions, is_told
 
     def ended(self, position: Position) -> Position:
         """The position at the end of a share that is at this one."""

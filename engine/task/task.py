@@ -236,6 +236,7 @@ class Task:
         prepared = self._prepare(self._snapshots, epoch, is_finished)
         if prepared is None:
             return
+        positions, is_told = ({}, False) if source is None else source.snapshot(epoch)
         self._snapshots.write(
             epoch,
             TaskSnapshot(
@@ -246,11 +247,12 @@ class Task:
                 chain=tuple(operator.identity for operator in description.operators),
                 operators={} if is_finished else self.chain.snapshot(),
                 watermarks=self.chain.watermarks,
-                positions={} if source is None else {first: source.snapshot(epoch)},
+                positions={} if source is None else {first: positions},
                 shares=0 if source is None else source.shares,
                 prepared=prepared,
                 counts=self._figures.counts(),
             ),
+            commits=bool(prepared) or is_told,
         )
         self._figures.has_paused(time.monotonic() - began)
 

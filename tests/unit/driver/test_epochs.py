@@ -10,9 +10,11 @@ from engine.checkpoint import SnapshotEntry
 from engine.driver.epochs import (
     Barrier,
     CheckpointFailed,
+    Commit,
     EpochCommitted,
     Epochs,
     EpochStored,
+    Mark,
     SavepointRequested,
     Say,
     SnapshotAcknowledged,
@@ -59,7 +61,7 @@ def test_savepoint_that_cannot_be_written_is_tried_again_after_a_pause(
         now += pause
     assert begun(epochs.following(now)) == [4]
     for task in (0, 1):
-        epochs.note(SnapshotAcknowledged(task, 0, 4, entry()), now)
+        epochs.note(SnapshotAcknowledged(task, 0, 4, entry(), task == 1), now)
     assert epochs.following(now) == [Store(4, {}, 0.0, "kept")]
 
 
@@ -105,7 +107,7 @@ def test_epochs_that_take_long_are_told_of_once(interval: float) -> None:
         for passed, task in ((late, None), (late + 1, 0), (seconds, 1)):
             now = begins + min(passed, seconds)
             if task is not None:
-                epochs.note(SnapshotAcknowledged(task, 0, epoch, entry()), now)
+                epochs.note(SnapshotAcknowledged(task, 0, epoch, entry(), task == 1), now)
             said += epochs.following(now)
         epochs.note(EpochStored(epoch), now)
         said += epochs.following(now)
@@ -121,3 +123,20 @@ def test_epochs_that_take_long_are_told_of_once(interval: float) -> None:
         "checkpoint 3 was in time again",
         f"checkpoint 4 is under way for {late:.0f} s: {who}",
     ]
+
+
+def test_an_epoch_is_committed_by_those_who_say_so() -> None:
+    epochs = started(5.0)
+    for epoch, committers in enumerate([(), (1,), (0, 1), (0,), ()], 1):
+        now = 100.0 + 5 * epoch
+        assert begun(epochs.following(now)) == [epoch]
+        for task in (0, 1):
+            epochs.note(SnapshotAcknowledged(task, 0, epoch, entry(), task in committers), now)
+        assert epochs.following(now) == [Store(epoch, {}, 0.0)]
+        epochs.note(EpochStored(epoch), now)
+        said = epochs.following(now)
+        for task in committers:
+            assert Mark(epoch) not in said
+            epochs.note(EpochCommitted(task, 0, epoch), now)
+            said += epochs.following(now)
+        assert said == [*(Commit(task, 0, epoch) for task in committers), Mark(epoch)]

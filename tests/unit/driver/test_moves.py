@@ -82,7 +82,9 @@ class Job:
         """What all tasks were at the barrier that was sent is written."""
         assert self.coordinator.epochs is not None
         last, attempt = self.coordinator.epochs.last, self.coordinator.attempt
-        return self.handle(*(SnapshotAcknowledged(task, attempt, last, ENTRY) for task in TASKS))
+        return self.handle(
+            *(SnapshotAcknowledged(task, attempt, last, ENTRY, task >= 2) for task in TASKS)
+        )
 
     def stored(self) -> list[Any]:
         assert self.coordinator.epochs is not None
@@ -259,7 +261,7 @@ def test_a_job_that_ends_has_nothing_to_move() -> None:
         job.handle(*(StepDone(task, "run", 0) for task in TASKS))
         if notice == "before its end is written":
             job.drain(30.0, "a")
-        job.handle(*(SnapshotAcknowledged(task, 0, 0, ended) for task in TASKS))
+        job.handle(*(SnapshotAcknowledged(task, 0, 0, ended, task >= 2) for task in TASKS))
         if notice == "before it is stored":
             job.drain(30.0, "a")
         job.stored()

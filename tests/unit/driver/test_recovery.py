@@ -340,7 +340,7 @@ class World:
             return []
         if self.fails():
             return self.die(task)
-        self.later(SnapshotAcknowledged(task, attempt, epoch, entry))  # type: ignore[arg-type]
+        self.later(SnapshotAcknowledged(task, attempt, epoch, entry, task >= self.width))  # type: ignore[arg-type]
         return []
 
     def finish(self, task: int, attempt: int) -> list[Any]:
@@ -468,7 +468,9 @@ class Job:
         attempt, epoch = self.coordinator.attempt, self.coordinator.epochs.last  # type: ignore[union-attr]
         assert Barrier(0, attempt, epoch) in self.said
         entry: Any = Entry(False, 1)
-        said = self.handle(*(SnapshotAcknowledged(task, attempt, epoch, entry) for task in (0, 1)))
+        said = self.handle(
+            *(SnapshotAcknowledged(task, attempt, epoch, entry, task == 1) for task in (0, 1))
+        )
         assert said == [Store(epoch, {}, 0.0)]
         self.handle(EpochStored(epoch))
         self.handle(EpochCommitted(1, attempt, epoch))
@@ -536,7 +538,10 @@ def all_have_ended(job: Job) -> None:
 
 def all_have_written(job: Job) -> None:
     attempt, epoch = job.coordinator.attempt, job.coordinator.epochs.last  # type: ignore[union-attr]
-    job.handle(*(SnapshotAcknowledged(task, attempt, epoch, ENTRY) for task in (0, 1)), after=1.0)
+    job.handle(
+        *(SnapshotAcknowledged(task, attempt, epoch, ENTRY, task == 1) for task in (0, 1)),
+        after=1.0,
+    )
 
 
 def is_storing(job: Job) -> int:

@@ -21,8 +21,8 @@ def logs() -> Iterator[Logs]:
     del LOGS[NAME]
 
 
-def reading(**settings: object) -> Partitions:
-    source = LogSource(NAME, tells=True, **settings)  # type: ignore[arg-type]
+def reading(*, tells: bool = True, **settings: object) -> Partitions:
+    source = LogSource(NAME, tells=tells, **settings)  # type: ignore[arg-type]
     made = Partitions(source, TaskContext("t[0]", 0, 1, 2, "job"), SHARES, {})
     made.pause = lambda _wait, _seconds: None
     return made
@@ -42,6 +42,22 @@ def test_an_epoch_that_was_given_up_is_committed_with_the_next(logs: Logs) -> No
     next(batches)
     assert sorted(logs.committed) == [("p0", 2), ("p1", 2)]
     assert logs.open == {"p0": 1, "p1": 1}
+
+
+@pytest.mark.parametrize("tells", [True, False])
+def test_a_commit_is_wanted_while_a_partition_wants_to_know(logs: Logs, tells: bool) -> None:
+    parts = reading(tells=tells)
+    batches = iter(parts)
+    wanted = [parts.keep(1, parts.positions)]
+    next(batches)
+    wanted.append(parts.keep(2, parts.positions))
+    list(batches)
+    parts.close()
+    parts.commit(2)
+    wanted.append(parts.keep(3, parts.positions))
+    parts.commit(3)
+    wanted.append(parts.keep(4, parts.positions))
+    assert wanted == [False, tells, tells, False]
 
 
 def test_an_ended_partition_is_closed_when_its_end_is_committed(logs: Logs) -> None:
