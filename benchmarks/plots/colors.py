@@ -1,7 +1,8 @@
 """The colour and the marker of each system, the same in every figure.
 
 Oka is blue to green, with a shade for each API or backend; each other system has one of the other
-colours. Gray is for published lines, bounds and text.
+colours, which systems share only if they are in no figure together. Gray is for published lines,
+bounds and text.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ GRAY = "#6b6b6b"
 _LOOKS = {
     "oka per_record": ("#5ab4f0", "o"),
     "oka map_batches": ("#1f78c8", "s"),
+    "oka records": ("#5ab4f0", "o"),  # as the API that processes them
     "oka native": ("#0b2f6b", "^"),
     "oka columnar": ("#12a594", "D"),
     "oka channels": ("#3d4ed0", "o"),
@@ -49,6 +51,11 @@ _LOOKS = {
     "ray_serve direct_ingress": ("#8f2d00", "v"),
     "uvicorn": ("#7b4fa3", "X"),
     "fastapi": ("#d36fb0", "p"),
+    "pyarrow": ("#c2185b", "v"),
+    "duckdb": ("#e8710a", "<"),
+    "polars": ("#7b4fa3", "X"),
+    "confluent_kafka": ("#8a6a52", "X"),
+    "quixstreams": ("#e0524d", "d"),
 }
 """By system and API, or by system."""
 _OTHERS = ("#c9a0dc", "#d8b365", "#ff9896", "#bcbd22")
