@@ -10,6 +10,7 @@ pub use self::waiting::CopiedRolling;
 use self::waiting::{NOT_WAITING, Waiting};
 use crate::accumulator::numeric::precedes;
 use crate::accumulator::{Accumulated, Aggregation};
+use crate::encoded::ahead::prefetch;
 use crate::groups::kept::items;
 use crate::problem::Problem;
 use oka_window::RadixHeap;
@@ -238,14 +239,23 @@ impl Rolling {
             };
             // Those of one time see each other.
             self.group.clear();
-            let mut next = Some(number);
-            while let Some(number) = next {
-                let at = number as usize;
-                let of = &mut self.keys[self.waiting.keys[at] as usize];
-                let values = &mut self.waiting.values[at * width..][..width];
-                let place = of.push((&self.aggregations, &self.spans), time, values);
-                self.group.push((number, place));
-                next = self.waiting.due.pop(time).map(|(_, number)| number);
+            self.group.push((number, 0));
+            while let Some((_, number)) = self.waiting.due.pop(time) {
+                self.group.push((number, 0));
+            }
+            for at in 0..self.group.len() {
+                if let Some((next, _)) = self.group.get(at + AHEAD) {
+                    let key = self.waiting.keys[*next as usize];
+                    prefetch(&raw const self.keys[key as usize]);
+                }
+                if let Some((next, _)) = self.group.get(at + AHEAD / 2) {
+                    self.keys[self.waiting.keys[*next as usize] as usize].prefetch();
+                }
+                let (number, place) = &mut self.group[at];
+                let number = *number as usize;
+                let of = &mut self.keys[self.waiting.keys[number] as usize];
+                let values = &mut self.waiting.values[number * width..][..width];
+                *place = of.push((&self.aggregations, &self.spans), time, values);
             }
             for (number, place) in &self.group {
                 let key = self.waiting.keys[*number as usize];
@@ -414,5 +424,7 @@ fn is_plain(value: &Accumulated) -> bool {
 }
 
 const NONE: u32 = u32::MAX;
+/// So many records take as long as memory does.
+const AHEAD: usize = 8;
 /// So many keys may have nothing.
 const FEW: usize = 1024;

@@ -76,6 +76,15 @@ impl Cells {
         }
     }
 
+    /// Lets go of all.
+    pub(super) fn clear(&mut self) {
+        match self {
+            Self::Integers(cells) => cells.clear(),
+            Self::Floats(cells) => cells.clear(),
+            Self::Others(_) => *self = Self::default(),
+        }
+    }
+
     /// Lets go of the last one.
     #[inline]
     pub(super) fn pop(&mut self) {

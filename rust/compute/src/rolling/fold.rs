@@ -59,6 +59,11 @@ impl Fold {
         }
     }
 
+    /// Begins anew.
+    pub(super) fn clear(&mut self) {
+        *self = Self::new(self.aggregation);
+    }
+
     /// The span, which ended at `end`, lets go of those at these places.
     #[inline]
     pub(super) fn leave(

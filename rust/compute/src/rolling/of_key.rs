@@ -4,6 +4,7 @@ use super::Span;
 use super::cells::Cells;
 use super::fold::{Fold, Kept};
 use crate::accumulator::{Accumulated, Aggregation, parts};
+use crate::encoded::ahead::prefetch;
 use crate::encoded::encode;
 use crate::encoded::value::{Reader, Value};
 use crate::groups::kept::{integer, items};
@@ -47,18 +48,36 @@ impl OfKey {
         self.times.back().copied()
     }
 
+    /// Asks for the memory that a record needs.
+    #[inline]
+    pub(super) fn prefetch(&self) {
+        prefetch(self.cells.as_ptr());
+        prefetch(self.spans.as_ptr());
+    }
+
     /// The value of the newest record for an aggregation.
     pub(super) fn last(&self, aggregation: usize) -> Option<Accumulated> {
         self.cells.get(aggregation)?.last()
     }
 
-    /// Forgets all records but those that wait.
+    /// Forgets all records but those that wait. Memory of few records stays, as a key often comes again.
     pub(super) fn clear(&mut self) {
-        *self = Self {
-            waiting: self.waiting,
-            came_last: self.came_last,
-            ..Self::default()
-        };
+        self.is_due = false;
+        if self.times.capacity() > FEW {
+            *self = Self {
+                waiting: self.waiting,
+                came_last: self.came_last,
+                ..Self::default()
+            };
+            return;
+        }
+        self.first = 0;
+        self.times.clear();
+        self.cells.iter_mut().for_each(Cells::clear);
+        for moving in &mut self.spans {
+            moving.places = 0..0;
+            moving.folds.iter_mut().for_each(Fold::clear);
+        }
     }
 
     /// Takes in a record, which is no older than others: its place.
@@ -336,6 +355,9 @@ impl OfKey {
         self.first + self.times.len() as u64
     }
 }
+
+/// Records for which a key without any keeps memory.
+const FEW: usize = 8;
 
 /// How a value was encoded: that of a mean as the number that it is.
 fn terms(aggregation: Aggregation) -> Aggregation {
