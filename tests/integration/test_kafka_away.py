@@ -111,7 +111,7 @@ def test_jobs_wait_for_a_broker_that_is_away(
         broker.produce(read, wanted[HALF:])
         wait_until(lambda: len(came) == RECORDS)
         wait_until(lambda: all(len(broker.read(topic)) == RECORDS for topic in topics))
-        wait_until(lambda: tells("a broker answers again, after", "was in time again"))
+        wait_until(lambda: tells("a broker answers again, after"))
         END.set()
         for handle in jobs[1:]:
             assert handle.wait_finished(60).statistics.restarts == 0
