@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -140,7 +141,11 @@ class SendingWriter(_Writer):
 
 
 class StagingWriter(_Writer):
-    """Stages epochs: exactly once."""
+    """Stages epochs: exactly once.
+
+    A task that stages faster than brokers take it waits for the epoch that is on its way, so a
+    task holds a bounded part of what comes.
+    """
 
     def __init__(self, output: Output, context: TaskContext) -> None:
         super().__init__(output, context)
@@ -155,6 +160,8 @@ class StagingWriter(_Writer):
         self._waiting_bytes = 0
         self._batches: list[bytes] = []
         self._size = 0
+        self._committing = threading.Lock()
+        """Held while an epoch is made final."""
         self._is_late = False
         """Whether the broker was away when an epoch was to be final."""
 
@@ -175,6 +182,9 @@ class StagingWriter(_Writer):
         self._waiting_bytes += messages.size + len(records)
         if self._waiting_bytes >= _BATCH_BYTES:
             self._stage()
+        if self._size > _MOST_AHEAD_BYTES:
+            with self._committing:  # never for an epoch that is not stored: its barrier comes here
+                pass
         if self._is_late and self._size > _MOST_LATE_BYTES:
             raise StorageError(
                 f"KafkaSink has {self._size >> 20} MiB for topic {self._topic!r}, and the epoch "
@@ -198,7 +208,8 @@ class StagingWriter(_Writer):
     def commit(self, epoch: int, prepared: tuple[Any, ...]) -> None:
         """Send the messages of the epoch, unless they are final."""
         try:
-            self._commits.commit(epoch, Staged.of(prepared))
+            with self._committing:
+                self._commits.commit(epoch, Staged.of(prepared))
             self._is_late = False
         except StorageError as error:
             self._is_late = error.is_away
@@ -214,5 +225,7 @@ _Earlier: TypeAlias = tuple[Staged, Commits]
 _MESSAGE_BYTES = 1_000_000
 """librdkafka's own limit."""
 _BATCH_BYTES = 1 << 19
+_MOST_AHEAD_BYTES = 128 << 20
+"""A task that has staged more waits while the epoch before is made final."""
 _MOST_LATE_BYTES = 1 << 30
 """A task that stages more, while the broker is away, begins again and waits."""

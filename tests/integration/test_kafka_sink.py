@@ -6,6 +6,7 @@ import json
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import datetime, timezone
 from itertools import pairwise
 from pathlib import Path
@@ -25,6 +26,7 @@ from operators.formats import Bytes, Text
 from operators.kafka import KafkaSink
 from operators.kafka import commits as commits_module
 from operators.kafka import producer as producer_module
+from operators.kafka import writers as writers_module
 from operators.kafka.commit_table import TABLE
 from operators.sources import At, Collection, Function
 from tests.kafka import Broker
@@ -509,6 +511,42 @@ def test_one_task_goes_on_for_tasks_that_were_killed_in_transactions(
     writer.restore(1, prepared)
     writer.close()
     assert sorted(each.value() for each in kafka.read(topic)) == [b"of 0", b"of 1"]
+
+
+def test_a_task_that_is_ahead_of_its_broker_waits_for_it(
+    kafka: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It goes on behind the commit of the epoch before, and where none is on its way."""
+    topic = kafka.topic()
+    sink = KafkaSink(topic, kafka.servers, format=Text())
+    context = TaskContext(topic, 0, 1, 10, topic, identity="sink", checkpoints=True)
+    writer = sink.open(context)
+    monkeypatch.setattr(writers_module, "_MOST_AHEAD_BYTES", 1000)
+    monkeypatch.setattr(writers_module, "_BATCH_BYTES", 1)
+    begun, go = threading.Event(), threading.Event()
+    commit = producer_module.Producer.commit
+
+    def slow(producer: producer_module.Producer) -> None:
+        begun.set()
+        assert go.wait(60)
+        commit(producer)
+
+    monkeypatch.setattr(producer_module.Producer, "commit", slow)
+    large = ["x" * 2000]
+    writer.write(large)
+    writer.write(large)  # nobody makes these final yet: their barrier comes behind them
+    with ThreadPoolExecutor() as threads:
+        first = threads.submit(writer.commit, 1, writer.prepare(1))
+        assert begun.wait(60)
+        writer.write(["small"])
+        second = threads.submit(writer.write, large)
+        assert not wait([second], 0.2).done
+        go.set()
+        first.result(60)
+        second.result(60)
+    writer.commit(2, writer.prepare(2))
+    writer.close()
+    assert [len(each.value()) for each in kafka.read(topic)] == [2000, 2000, 5, 2000]
 
 
 def test_a_writer_that_is_fenced_says_who_may_have_done_it(kafka: Broker) -> None:
