@@ -151,6 +151,7 @@ def test_each_row_is_there_once(
     assert not uploads.exists() or not list(uploads.iterdir())
 
 
+@pytest.mark.table(2)
 @pytest.mark.parametrize("columns", [False, True])
 @pytest.mark.parametrize("place", ["folder", "s3"])
 @pytest.mark.parametrize("kind", [ParquetSink, CsvSink])
