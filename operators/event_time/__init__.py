@@ -2,6 +2,7 @@
 
 from operators.event_time.first_times import with_units_checked
 from operators.event_time.ingestion import WithIngestionTime
+from operators.event_time.late import LATE
 from operators.event_time.lookup import check_before_keys, time_of
 from operators.event_time.selector import (
     FARTHEST_US,
@@ -16,6 +17,7 @@ from operators.event_time.watermarks import A_DAY, WithEventTime
 __all__ = [
     "A_DAY",
     "FARTHEST_US",
+    "LATE",
     "MICROSECONDS",
     "GivesTime",
     "Time",

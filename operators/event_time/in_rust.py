@@ -1,7 +1,13 @@
-"""Times that Rust reads in encoded records: where they are, and those that Python has to read."""
+"""Event time in Rust: where times are, those that Python has to read, what aggregates are told."""
 
+from collections.abc import Iterator
 from typing import Any
 
+from engine.graph.batch_operator import BatchFunction
+from engine.graph.context import TaskContext
+from engine.graph.watermark import END_OF_TIME
+from engine.state import KeyedState
+from operators.event_time.late import LATE
 from operators.event_time.selector import FARTHEST_US, TimeSelector
 from operators.keys import Item
 
@@ -48,3 +54,41 @@ class TimesForRust:
     def _time(self, found: Any) -> Any:
         item = self._selector.item
         return item(found) if callable(item) else found
+
+
+class TimedFunction(BatchFunction):
+    """Brings records and watermarks to an aggregate in Rust, and late records to their output."""
+
+    def __init__(self, aggregate: Any, context: TaskContext, *, paired: bool) -> None:
+        """`paired` says whether pairs of a key and a record come; a late record goes on alone."""
+        self._aggregate = aggregate
+        self._context = context
+        self._paired = paired
+        self._send_late = context.side_outputs.get(LATE)
+
+    def on_watermark(self, watermark_us: int) -> Iterator[Any]:
+        """What is complete now."""
+        return self._complete(watermark_us)
+
+    def on_end(self) -> Iterator[Any]:
+        """All that is left."""
+        return self._complete(END_OF_TIME)
+
+    def snapshot(self) -> KeyedState:
+        """What the aggregate keeps."""
+        columns, entries = self._aggregate.snapshot()
+        return KeyedState(entries, columns)
+
+    def _add(self, batch: Any) -> None:
+        self._aggregate.add(batch)
+        late = self._aggregate.late
+        if late != self.late:
+            self.late = late
+            if self._send_late is not None:
+                for records in self._aggregate.take_late():
+                    self._send_late([record for _, record in records] if self._paired else records)
+
+    def _complete(self, watermark_us: int) -> Iterator[Any]:
+        self._aggregate.advance(watermark_us)
+        while len(batch := self._aggregate.complete(self._context.batch_size)):
+            yield batch

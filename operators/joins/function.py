@@ -13,15 +13,12 @@ from engine.graph.operator import Properties
 from engine.graph.watermark import START_OF_TIME, Watermark
 from engine.network import Join as Matcher
 from engine.state import KeyedState
-from operators.event_time import with_units_checked
+from operators.event_time import LATE, with_units_checked
 from operators.joins.joining import AT_THE_END, NEVER, Joining
 from operators.joins.records import JoinRecords
 
 if TYPE_CHECKING:
     from operators.joins.columns import JoinColumns
-
-LATE = "late"
-"""The side output of records that came too late."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """The operator of spans: aggregations in Rust, on encoded records or on columns."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,12 +10,9 @@ from engine.graph.operator import OnError, Properties
 from engine.graph.watermark import END_OF_TIME
 from engine.state import KeyedState
 from operators.aggregates import Aggregation, NativeAggregate
-from operators.event_time import GivesTime, TimeSelector, with_units_checked
-from operators.event_time.in_rust import TimesForRust, path_to_time
+from operators.event_time import LATE, GivesTime, TimeSelector, with_units_checked
+from operators.event_time.in_rust import TimedFunction, TimesForRust, path_to_time
 from operators.rolling.spans import Rolling
-
-LATE = "late"
-"""The side output of records that came when the watermark had passed them."""
 
 
 @dataclass(frozen=True)
@@ -81,41 +78,17 @@ class NativeRolling(BatchOperator, GivesTime):
         return with_units_checked(_Rolling(aggregate, context, self), [by.time], context)
 
 
-class _Rolling(BatchFunction):
+class _Rolling(TimedFunction):
     """Takes records; gives each with its values when the watermark has passed it, or at once."""
 
     def __init__(self, aggregate: Any, context: TaskContext, operator: NativeRolling) -> None:
-        self._aggregate = aggregate
-        self._context = context
-        self._at_once = operator.rolling.emit == "updates"
-        self._paired = operator.rolling.paired
-        self._send_late = context.side_outputs.get(LATE)
+        by = operator.rolling
+        super().__init__(aggregate, context, paired=by.paired)
+        self._at_once = by.emit == "updates"
 
     def process(self, batch: Any) -> Any:
-        self._aggregate.add(batch)
-        late = self._aggregate.late
-        if late != self.late:
-            self.late = late
-            if self._send_late is not None:
-                for late_ones in self._aggregate.take_late():
-                    own = [each for _, each in late_ones] if self._paired else late_ones
-                    self._send_late(own)
+        self._add(batch)
         return self._aggregate.complete(END_OF_TIME) if self._at_once else []
-
-    def on_watermark(self, watermark_us: int) -> Iterator[Any]:
-        return self._complete(watermark_us)
-
-    def on_end(self) -> Iterator[Any]:
-        return self._complete(END_OF_TIME)
-
-    def snapshot(self) -> KeyedState:
-        columns, entries = self._aggregate.snapshot()
-        return KeyedState(entries, columns)
 
     def restore(self, state: KeyedState) -> None:
         self._aggregate.restore(state.columns, state.entries)
-
-    def _complete(self, watermark_us: int) -> Iterator[Any]:
-        self._aggregate.advance(watermark_us)
-        while len(batch := self._aggregate.complete(self._context.batch_size)):
-            yield batch

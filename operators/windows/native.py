@@ -12,10 +12,9 @@ from engine.graph.watermark import END_OF_TIME
 from engine.state import KeyedState
 from operators.aggregates import Aggregation, NativeAggregate
 from operators.durations import microseconds, nanoseconds
-from operators.event_time import GivesTime, TimeSelector, with_units_checked
-from operators.event_time.in_rust import TimesForRust, path_to_time
+from operators.event_time import LATE, GivesTime, TimeSelector, with_units_checked
+from operators.event_time.in_rust import TimedFunction, TimesForRust, path_to_time
 from operators.windows.assigners import CountWindow, Every
-from operators.windows.operator import LATE
 from operators.windows.windowing import Windowing, check_length, in_numbers
 
 
@@ -98,18 +97,15 @@ class NativeWindows(BatchOperator, GivesTime):
         return with_units_checked(function, [by.time], context)
 
 
-class _Final(BatchFunction):
+class _Final(TimedFunction):
     """Takes records, and gives each window when it is complete."""
 
     def __init__(self, aggregate: Any, context: TaskContext, operator: NativeWindows) -> None:
         by = operator.windowing
-        self._aggregate = aggregate
-        self._context = context
+        super().__init__(aggregate, context, paired=by.paired)
         self._meaning = operator.of_keys.meaning
         self._fills = isinstance(by.assigner, CountWindow)
         """Whether records complete windows, rather than watermarks."""
-        self._paired = by.paired
-        self._send_late = context.side_outputs.get(LATE)
 
     def process(self, batch: Any) -> Any:
         self._add(batch)
@@ -117,13 +113,6 @@ class _Final(BatchFunction):
 
     def on_watermark(self, watermark_us: int) -> Iterator[Any]:
         return iter(()) if self._fills else self._complete(watermark_us)
-
-    def on_end(self) -> Iterator[Any]:
-        return self._complete(END_OF_TIME)
-
-    def snapshot(self) -> KeyedState:
-        columns, entries = self._aggregate.snapshot()
-        return KeyedState(entries, columns)
 
     def restore(self, state: KeyedState) -> None:
         self._restore(state, touched=False)
@@ -136,20 +125,6 @@ class _Final(BatchFunction):
 
     def _full(self) -> Any:
         return self._aggregate.complete(END_OF_TIME) if self._fills else []
-
-    def _complete(self, watermark_us: int) -> Iterator[Any]:
-        self._aggregate.advance(watermark_us)
-        while len(batch := self._aggregate.complete(self._context.batch_size)):
-            yield batch
-
-    def _add(self, batch: Any) -> None:
-        self._aggregate.add(batch)
-        late = self._aggregate.late
-        if late != self.late:
-            self.late = late
-            if self._send_late is not None:
-                for records in self._aggregate.take_late():
-                    self._send_late([record for _, record in records] if self._paired else records)
 
 
 class _Changes(_Final):

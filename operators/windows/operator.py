@@ -9,14 +9,11 @@ from engine.graph.context import TaskContext
 from engine.graph.operator import OnError, Properties
 from engine.state import KeyedState
 from operators.durations import nanoseconds
-from operators.event_time import GivesTime, TimeSelector, with_units_checked
+from operators.event_time import LATE, GivesTime, TimeSelector, with_units_checked
 from operators.windows.assigners import Every
 from operators.windows.fold import Fold
 from operators.windows.values import AT_THE_END, Result, WindowValues
 from operators.windows.windowing import Windowing
-
-LATE = "late"
-"""The side output of records whose windows were gone."""
 
 
 @dataclass(frozen=True)
