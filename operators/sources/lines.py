@@ -114,16 +114,21 @@ def whole_lines(
         )
 
 
-def line_start(file: io.RawIOBase, at: int, size: int) -> int:
-    """The first position from `at` on where a line begins, or the file's size."""
+def line_start(
+    file: io.RawIOBase, at: int, size: int, ends: tuple[bytes, ...] = (b"\n", b"\r")
+) -> int:
+    """The first position from `at` on where a line begins, or the file's size.
+
+    `ends` are the bytes that end a line.
+    """
     if at <= 0 or at >= size:
         return max(0, min(at, size))
     position = at - 1  # a line begins at `at` if the byte before ends one
     file.seek(position)
-    while block := file.read(_SEARCH_BYTES):
-        ends = [found for found in (block.find(b"\n"), block.find(b"\r")) if found >= 0]
-        if ends:
-            position += min(ends)
+    while block := bytes(file.read(_SEARCH_BYTES) or b""):
+        found = [place for place in map(block.find, ends) if place >= 0]
+        if found:
+            position += min(found)
             file.seek(position)
             return min(size, position + (2 if file.read(2) == b"\r\n" else 1))
         position += len(block)

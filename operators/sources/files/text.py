@@ -19,6 +19,7 @@ from operators.sources.files.parts import FilePart
 from operators.sources.files.source import ColumnFiles, FileReader
 from operators.sources.files.stores import Store
 from operators.sources.layout import Piece
+from operators.sources.lines import line_start
 from operators.sources.unpacked import Unpacked
 
 if TYPE_CHECKING:
@@ -97,7 +98,9 @@ class TextPart(Partition):
             self._rows = source.rows_of(self._stream, part.file.path, *self._in_file_and_folders())
             begin, self._end = part.begin, part.end
             if not part.file.is_packed:
-                begin, self._end = (_row_start(self._stream, each, part) for each in part[2:])
+                begin, self._end = (
+                    line_start(self._stream, at, part.file.end, (b"\n",)) for at in part[2:]
+                )
             self._at = max(begin, self._rows.start) if position is None else position
             self._stream.seek(self._at)
         except BaseException:
@@ -207,19 +210,6 @@ class TextPart(Partition):
         return f"{self._part.file.path}, line {line:,}"
 
 
-def _row_start(stream: Any, at: int, part: FilePart) -> int:
-    """Where the first row begins from `at` on: behind a line feed, or at the end of the file."""
-    if at in (0, part.file.end):
-        return at
-    position = at - 1  # a row begins at `at` if the byte before ends one
-    stream.seek(position)
-    while block := bytes(stream.read(_SEARCH_BYTES)):
-        if (found := block.find(b"\n")) >= 0:
-            return min(position + found + 1, part.file.end)
-        position += len(block)
-    return part.file.end
-
-
 def _opened(file: Piece, store: Store) -> Any:
     """The unpacked bytes of a file."""
     opened = partial(store.open, file)
@@ -232,5 +222,4 @@ def _shown(row: bytes) -> str:
 
 
 _BLOCK_BYTES = 1 << 20
-_SEARCH_BYTES = 1 << 16
 _SHOWN_BYTES = 80
