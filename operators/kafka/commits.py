@@ -15,8 +15,7 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 from engine.errors import CheckpointError
-from engine.network import decode_value
-from engine.state import encode_value, trust
+from engine.state import decode_value, encode_value, trust
 from operators.kafka.commit_table import TABLE, Mark, Marks
 from operators.kafka.messages import Message, Parts, messages_of
 from operators.kafka.producer import PATIENCE_SECONDS

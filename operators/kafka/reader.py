@@ -192,7 +192,7 @@ class KafkaReader(PartitionReader):
 
     def _fail(self, partition: KafkaPartition, error: Any) -> None:
         """Note why a partition cannot be read."""
-        where = f"read partition {partition.number} of topic {partition.topic!r}"
+        where = _reading(partition)
         if error.name() in NO_TOPIC:
             self._end_or_fail(partition, "it is not there any more", _HINT_DELETED)
         elif error.name() == "_AUTO_OFFSET_RESET":
@@ -214,8 +214,8 @@ class KafkaReader(PartitionReader):
         if self._subscription.on_deleted == "end":
             partition.fail(None)
             return
-        what = f"read partition {partition.number} of topic {partition.topic!r}"
-        partition.fail(CheckpointError(f"KafkaSource could not {what}: {why}", hint))
+        what = f"KafkaSource could not {_reading(partition)}: {why}"
+        partition.fail(CheckpointError(what, hint))
 
     def fetch(self, limit: int) -> None:
         """Hand out the next messages of all partitions, unless some have not been given."""
@@ -317,6 +317,10 @@ class KafkaReader(PartitionReader):
         """The engine's error for one of Kafka's."""
         told = f"KafkaSource could not {what}"
         return storage_error(told, error, self._servers, self.availability)
+
+
+def _reading(partition: KafkaPartition) -> str:
+    return f"read partition {partition.number} of topic {partition.topic!r}"
 
 
 _DEFAULTS = {
