@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Any
+
+import pytest
 
 from engine.config import JobConfig
 from engine.errors import JobStopped
@@ -16,6 +19,7 @@ from engine.job import JobHandle
 from engine.plan import Plan
 from engine.testing.threads import ThreadLauncher
 from operators import Pipeline
+from operators.sinks import Callback
 
 
 class Logs:
@@ -118,6 +122,18 @@ class Told(Log):
 def gather(of: str, record: Any) -> None:
     """For `Callback(partial(gather, of))`: a record that has come to the sink."""
     LOGS[of].came.append(record)
+
+
+@pytest.fixture
+def came() -> Iterator[list[Any]]:
+    """What has come to `sink()`."""
+    LOGS["came"] = logs = Logs()
+    yield logs.came
+    del LOGS["came"]
+
+
+def sink() -> Callback[Any]:
+    return Callback(partial(gather, "came"))
 
 
 def job(pipeline: Pipeline, **settings: Any) -> JobHandle:

@@ -6,7 +6,6 @@ import json
 import re
 import threading
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,30 +18,18 @@ from engine.testing import run
 from operators import source
 from operators.formats import Avro, Bytes, Format, Json
 from operators.kafka import KafkaSink, KafkaSource
-from operators.sinks import Callback, Collect
+from operators.sinks import Collect
 from operators.sources import At, Function
 from tests.kafka import Broker
-from tests.partitioned import LOGS, Logs, gather, job, stop
+from tests.partitioned import came as came
+from tests.partitioned import job, sink, stop
 from tests.waiting import pauses, wait_until
 
 pytestmark = pytest.mark.usefixtures("kafka", "nothing_left")
-NAME = "crossings"
 FAILURES: set[int] = set()
 """The numbers at which a function fails, once each."""
 GO = threading.Event()
 """Whether sources go on behind the first half."""
-
-
-@pytest.fixture
-def came() -> Iterator[list[Any]]:
-    """What has come to `sink()`."""
-    LOGS[NAME] = logs = Logs()
-    yield logs.came
-    del LOGS[NAME]
-
-
-def sink() -> Callback[Any]:
-    return Callback(partial(gather, NAME))
 
 
 def end(handle: JobHandle) -> None:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,26 +16,14 @@ from engine.testing import check_source, run
 from operators import source
 from operators.formats import Bytes, Format, Json, Text
 from operators.kafka import KafkaRecord, KafkaSource
-from operators.sinks import Callback, Collect
+from operators.sinks import Collect
 from operators.windows import Tumbling
 from tests.kafka import Broker
-from tests.partitioned import LOGS, Logs, gather, job, stop
+from tests.partitioned import came as came
+from tests.partitioned import job, sink, stop
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("kafka", "nothing_left")
-NAME = "kafka"
-
-
-@pytest.fixture
-def came() -> Iterator[list[Any]]:
-    """What has come to `sink()`."""
-    LOGS[NAME] = logs = Logs()
-    yield logs.came
-    del LOGS[NAME]
-
-
-def sink() -> Callback[Any]:
-    return Callback(partial(gather, NAME))
 
 
 def collected(read: KafkaSource, **settings: Any) -> list[Any]:
