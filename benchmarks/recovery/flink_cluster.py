@@ -19,7 +19,7 @@ from typing import Any
 
 from benchmarks.peers.flink import JVM_OPTIONS, classpath
 from benchmarks.peers.processes import Processes
-from benchmarks.serve.server import free_port
+from engine.programs.ports import free_port
 
 
 @contextmanager

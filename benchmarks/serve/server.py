@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import random
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -16,6 +14,7 @@ from pathlib import Path
 
 from benchmarks.peers.processes import Processes, Usage
 from benchmarks.serve.systems import System
+from engine.programs.ports import free_port
 
 
 class Server:
@@ -89,20 +88,6 @@ class Server:
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def free_port() -> int:
-    """A free port outside the system's ephemeral range.
-
-    Otherwise a channel of another job could take it before it is used.
-    """
-    first_given = int(_GIVEN.read_text().split()[0])
-    while True:
-        port = random.randrange(first_given // 2, first_given)
-        with socket.socket() as tried, contextlib.suppress(OSError):
-            tried.bind(("127.0.0.1", port))
-            return port
-
-
-_GIVEN = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _POLL_SECONDS = 0.05
 _END_SECONDS = 10.0
 _LOG_LINES = 20

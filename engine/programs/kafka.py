@@ -17,7 +17,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -25,6 +25,7 @@ from engine.cached import cache_folder
 from engine.errors import ConfigError, StartError
 from engine.programs.beside import Beside, command_of
 from engine.programs.jars import jars, java
+from engine.programs.ports import free_ports
 
 VERSION = "4.1.0"
 LOG = "server.log"
@@ -229,15 +230,6 @@ def _alone(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(lock)
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports of the loopback address that nobody has now."""
-    with ExitStack() as stack:
-        listeners = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for listener in listeners:
-            listener.bind(("127.0.0.1", 0))
-        return [listener.getsockname()[1] for listener in listeners]
 
 
 def _start_hint(why: str) -> str | None:

@@ -24,8 +24,8 @@ from typing import Any
 import psutil
 import pytest
 
-from benchmarks.serve.server import free_port
 from engine.gateway import Request, Response
+from engine.programs.ports import free_port
 from operators.stream import Stream
 from tests.faults.test_serving import workers
 from tests.integration.test_http import Client, is_ready, is_running, served

@@ -23,8 +23,8 @@ import psutil
 import pytest
 
 import engine
-from benchmarks.serve.server import free_port
 from engine.gateway import Request, Response
+from engine.programs.ports import free_port
 from operators import source
 from operators.sources import HttpSource, Models
 from operators.stream import Stream

@@ -22,10 +22,10 @@ from typing import Any
 import pytest
 
 import engine
-from benchmarks.serve.server import free_port
 from engine import JobCancelled
 from engine.errors import GraphError
 from engine.gateway import Request, Response
+from engine.programs.ports import free_port
 from operators import combine, source
 from operators.sinks import Discard
 from operators.sources import Collection, HttpSource, Models

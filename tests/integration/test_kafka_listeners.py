@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from engine.errors import OperatorError, StorageError
-from engine.programs.kafka import free_ports
+from engine.programs.ports import free_ports
 from engine.testing import run
 from operators import source
 from operators.formats import Bytes

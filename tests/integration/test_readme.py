@@ -15,7 +15,6 @@ import os
 import re
 import shlex
 import signal
-import socket
 import subprocess
 import sys
 import urllib.request
@@ -27,6 +26,7 @@ import click
 import pytest
 
 from engine.cli.main import commands as oka
+from engine.programs.ports import free_port
 from tests.first_hour import __main__ as first_hour
 from tests.first_hour import readme
 from tests.unit.installation.test_distribution import PROJECT, ROOT
@@ -162,8 +162,7 @@ def serves(_command: str, request: pytest.FixtureRequest) -> None:
 def answers_requests(command: str, request: pytest.FixtureRequest) -> None:
     """With another port, as another test may have the usual one; and ends well by Ctrl-C."""
     folder, variables = request.getfixturevalue("folder"), request.getfixturevalue("variables")
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
+    port = free_port()
     with subprocess.Popen(
         ["bash", "-c", f"exec {command} port={port}"],
         cwd=folder,
@@ -173,8 +172,10 @@ def answers_requests(command: str, request: pytest.FixtureRequest) -> None:
     ) as job:
         try:
             assert job.stderr is not None
+            seen = ""
             while f"serves http://127.0.0.1:{port}/digit" not in (line := job.stderr.readline()):
-                assert line, "it ended"
+                seen += line
+                assert line, seen
             body = json.dumps([0.5] * 64).encode()
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/digit", body, 60) as answer:
                 assert json.load(answer).keys() == {"digit", "model"}

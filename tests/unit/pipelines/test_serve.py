@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import socket
 from collections.abc import Callable
 from contextlib import closing, suppress
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 
 import engine
 from engine.gateway import Request
+from engine.programs.ports import free_port
 from operators import Pipeline
 from pipelines import online_inference, serve
 from pipelines.models import digits
@@ -60,8 +60,7 @@ def test_what_operators_say_together() -> None:
 
 @pytest.mark.parametrize("pipeline", [serve.serve, serve.ensemble, serve.hops])
 def test_a_request_goes_through(pipeline: Callable[..., Pipeline], nothing_left: None) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
+    port = free_port()
     job = engine.submit(pipeline(port), progress="none")
 
     def ask(target: str) -> bytes:
