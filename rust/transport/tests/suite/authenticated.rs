@@ -3,9 +3,9 @@
 
 use std::fmt::Write;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::support::{Directory, Kind, channel, connect, emit, receive_all};
+use crate::support::{Directory, Kind, channel, connect, emit, receive_all, wait_until};
 use oka_protocol::{Encoding, FrameHeader, FrameKind};
 use oka_transport::{ChannelSpec, Network, NetworkConfig};
 use omq_tokio::{CurveKeypair, CurvePublicKey, Message, Options, Socket, SocketType};
@@ -151,12 +151,4 @@ fn frame(kind: FrameKind, channel: u32, sequence: u64) -> Vec<u8> {
         length: 0,
     };
     header.encode().to_vec()
-}
-
-fn wait_until(mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while !condition() {
-        assert!(Instant::now() < deadline, "it did not happen");
-        thread::sleep(Duration::from_millis(1));
-    }
 }

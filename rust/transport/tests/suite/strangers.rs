@@ -4,9 +4,9 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::support::{Directory, Kind, channel, emit, pair, receive_all};
+use crate::support::{Directory, Kind, channel, emit, pair, receive_all, wait_until};
 use oka_protocol::{Credit, Encoding, FrameHeader, FrameKind, HEADER_BYTES};
 use oka_transport::{ChannelSpec, EmitError, Network, NetworkConfig, ReceiveError};
 use omq_tokio::{Message, Options, Socket, SocketType};
@@ -210,10 +210,5 @@ fn send_from_a_stranger(network: &Network, messages: Vec<Message>) {
 }
 
 fn wait_for_drops(network: &Network, count: u64) {
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while network.statistics().dropped_messages < count {
-        let dropped = network.statistics().dropped_messages;
-        assert!(Instant::now() < deadline, "{dropped} of {count} dropped");
-        thread::sleep(Duration::from_millis(1));
-    }
+    wait_until(|| network.statistics().dropped_messages >= count);
 }
