@@ -25,16 +25,16 @@ from operators.joins import (
     Windows,
     check_between,
     check_joining,
-    check_keys_alike,
 )
 from operators.keyed_aggregates import KeyedAggregates
-from operators.process import BroadcastProcessFunction, Process, ProcessFunction
+from operators.keys import check_keys_alike
+from operators.process import KeyedProcess
 from operators.reduce import Reduce
 from operators.reduce_batches import ReduceBatches
 from operators.rolling import Emit as RollingEmit
 from operators.rolling import Rolling, RollingStream, spans_of
 from operators.rolling import check_emit as check_rolling_emit
-from operators.stream import Stream, broadcast_sides, check_on_error, own, second, side, then
+from operators.stream import Stream, check_on_error, own, second, side, then
 from operators.windows.assigners import Assigner, CountWindow
 from operators.windows.windowed_stream import WindowedStream
 from operators.windows.windowing import Emit as WindowEmit
@@ -48,7 +48,7 @@ R = TypeVar("R")
 K = TypeVar("K")
 
 
-class KeyedStream(KeyedAggregates[K], Generic[K, T]):
+class KeyedStream(KeyedAggregates[K], KeyedProcess, Generic[K, T]):
     """Records of type T, all those of one key of type K in one task, in order of arrival.
 
     `reduce` is Python per record; `count`, `sum`, `min`, `max`, `mean`, `first`, `last`,
@@ -127,47 +127,6 @@ class KeyedStream(KeyedAggregates[K], Generic[K, T]):
                 hint="name the columns of the key: .key_by('id').reduce_batches(f)",
             )
         return then(self._inputs, ReduceBatches(function, self._key, emit), "reduce_batches")
-
-    def process(self, function: ProcessFunction, *, on_error: OnError = "fail") -> Stream[Any]:
-        """Call a function with state and timers for the records of each key: `ProcessFunction`.
-
-        Where `key_by` got a function, it gets the records as they were. With `on_error`, as in
-        `reduce`, changes that a function made before it failed stay. If a timer fails, the record
-        is the key, the timer's name and its time.
-        """
-        check_on_error("process", on_error)
-        if isinstance(function, BroadcastProcessFunction):
-            raise GraphError(
-                f"process() got {type(function).__name__}, a BroadcastProcessFunction, expected "
-                "one of a single stream",
-                hint=f".process_with(other.broadcast(), {type(function).__name__}(...))",
-            )
-        operator = Process(function, self._key, self._paired, on_error)
-        return then(self._inputs, operator, "process")
-
-    def process_with(
-        self,
-        broadcast: Stream[Any],
-        function: BroadcastProcessFunction,
-        *,
-        on_error: OnError = "fail",
-    ) -> Stream[Any]:
-        """As `process`, with a second stream whose records every task gets, such as rules.
-
-        See `BroadcastProcessFunction`: `.process_with(rules.broadcast(), F())`. With `on_error`, a
-        record of either stream may be one that fails.
-        """
-        check_on_error("process_with", on_error)
-        if not isinstance(function, BroadcastProcessFunction):
-            raise GraphError(
-                f"process_with() got {type(function).__name__} {function!r:.80}, expected a "
-                "BroadcastProcessFunction",
-                hint="class F(BroadcastProcessFunction), with process() and process_broadcast(); "
-                "an instance of it: F()",
-            )
-        sides = broadcast_sides("process_with", broadcast, "records")
-        operator = Process(function, self._key, self._paired, on_error)
-        return then((*self._inputs, *sides), operator, "process_with")
 
     def interval_join(
         self,
@@ -426,7 +385,8 @@ class KeyedStream(KeyedAggregates[K], Generic[K, T]):
             )
             for each, time in zip((self, right), times, strict=True)
         )
-        check_keys_alike(method, (left, other))
+        if not (left.paired or other.paired):
+            check_keys_alike(method, left.key, other.key)
         return Joining((left, other), how, function)
 
     if not TYPE_CHECKING:  # a type checker sees that these methods do not exist

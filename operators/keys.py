@@ -154,6 +154,28 @@ def check_item(method: str, item: object) -> None:
     raise GraphError(f"{method}() got {item!r:.80}, expected an index >= 0 or a field name")
 
 
+def check_keys_alike(method: str, *keys: Key) -> None:
+    """Raise `GraphError` where one key has more items than the other.
+
+    Two such keys are equal only if the item of one is a tuple; a user then gives a function.
+    Functions may give tuples of any length, and so may records that are their own keys.
+    """
+    if None in keys:
+        return
+    left, right = (key if isinstance(key, tuple) else (key,) for key in keys)
+    if len(left) == len(right):
+        return
+    shown = (f"key_by({', '.join(map(repr, key))})" for key in (left, right))
+    hint = "name as many on the right as on the left"
+    one = min(left, right, key=len)
+    if len(one) == 1:
+        hint += f"; if {one[0]!r} holds tuples: key_by(lambda record: record[{one[0]!r}])"
+    raise GraphError(
+        f"{method}() got {' and '.join(shown)}, expected keys of as many items",
+        hint=hint,
+    )
+
+
 def found_again(key: Any, values: dict[Any, Any]) -> tuple[Any, Any]:
     """A key, after a look-up in vain, in the form that a dict finds; its value, or `NONE`."""
     for form in KEY_FORMS:

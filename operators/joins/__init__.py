@@ -6,7 +6,6 @@ from operators.joins.joining import (
     Joining,
     JoinInput,
     check_joining,
-    check_keys_alike,
 )
 from operators.joins.temporal import TemporalJoin
 from operators.joins.window import WindowJoin, Windows
@@ -21,5 +20,4 @@ __all__ = [
     "Windows",
     "check_between",
     "check_joining",
-    "check_keys_alike",
 ]

@@ -103,26 +103,4 @@ def check_joining(
         check_function(method, function, 2)
 
 
-def check_keys_alike(method: str, inputs: tuple[JoinInput, JoinInput]) -> None:
-    """Raise `GraphError` where one key has more items than the other.
-
-    Two such keys are equal only if the item of one is a tuple; a user then gives a function.
-    Functions may give tuples of any length, and so may records that are their own keys.
-    """
-    if any(each.paired or each.key is None for each in inputs):
-        return
-    left, right = (each.key if isinstance(each.key, tuple) else (each.key,) for each in inputs)
-    if len(left) == len(right):
-        return
-    shown = (f"key_by({', '.join(map(repr, key))})" for key in (left, right))
-    hint = "name as many on the right as on the left"
-    one = min(left, right, key=len)
-    if len(one) == 1:
-        hint += f"; if {one[0]!r} holds tuples: key_by(lambda record: record[{one[0]!r}])"
-    raise GraphError(
-        f"{method}() got {' and '.join(shown)}, expected keys of as many items",
-        hint=hint,
-    )
-
-
 _FIRST, _SECOND = itemgetter(0), itemgetter(1)

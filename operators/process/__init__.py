@@ -6,7 +6,8 @@ from operators.process.broadcast import (
     BroadcastState,
 )
 from operators.process.context import ProcessContext
-from operators.process.function import ProcessFunction
+from operators.process.function import CoProcessFunction, ProcessFunction
+from operators.process.keyed import ConnectedStreams, KeyedProcess
 from operators.process.operator import Process
 from operators.process.states import ListState, MapState, ValueState
 
@@ -14,6 +15,9 @@ __all__ = [
     "BroadcastContext",
     "BroadcastProcessFunction",
     "BroadcastState",
+    "CoProcessFunction",
+    "ConnectedStreams",
+    "KeyedProcess",
     "ListState",
     "MapState",
     "Process",

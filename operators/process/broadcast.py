@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Generic, NoReturn, TypeVar, overload
 
 from operators.process.context import ProcessContext
@@ -52,7 +52,7 @@ class BroadcastProcessFunction(ProcessFunction):
     """
 
     @abstractmethod
-    def process_broadcast(self, record: Any, context: BroadcastContext, /) -> list[Any] | None:
+    def process_broadcast(self, record: Any, context: BroadcastContext, /) -> Iterable[Any] | None:
         """Take a record of the broadcast stream; called in every task. Results as of `process`.
 
         No key is at work, so states of keys exist only in `context.each_key()`.

@@ -11,13 +11,14 @@ from typing import Any
 from engine.graph.watermark import START_OF_TIME
 from operators.durations import nanoseconds
 from operators.process.expiry import Expiry
-from operators.process.timers import Timer, TimerQueue
+from operators.process.timers import KeyTimers, TimerQueue
 
 
 class ProcessContext:
     """The key at work in a task, its timers, and the time.
 
-    A key has one timer of each name: setting it again moves it.
+    A key has one timer of each name, which moves if it is set again. More timers of a name, at
+    other times, may be added.
     """
 
     def __init__(self, now_ns: Callable[[], int], outputs: Mapping[str, list[Any]]) -> None:
@@ -48,26 +49,45 @@ class ProcessContext:
         If it already is, the call comes behind the batch. At the end of the input each timer is
         called once; a timer that then sets itself again is not.
         """
-        if type(time_us) is not int:
-            time_us = _microseconds(time_us)
-        self._set(self._event, time_us, name)
+        self._set(self._event, _microseconds("set_timer", time_us), name)
+
+    def add_timer(self, time_us: int, name: str = "") -> None:
+        """As `set_timer`, beside the timers of this name that the key has; each time counts once.
+
+        `set_timer` with this name replaces all of them.
+        """
+        self._add(self._event, _microseconds("add_timer", time_us), name)
 
     def set_processing_timer(self, after: timedelta, name: str = "") -> None:
         """Have `on_timer` called after this duration, by the clock of the task.
 
         It is not called at the end of the input.
         """
-        if not isinstance(after, timedelta):
-            raise TypeError(f"set_processing_timer() got {after!r:.80}, expected a timedelta")
-        self._set(self._processing, self.now_ns() + nanoseconds(after), name)
+        self._set(self._processing, self._after("set_processing_timer", after), name)
 
-    def delete_timer(self, name: str = "") -> None:
-        """Delete the timer; nothing happens if the key has no such timer."""
-        timers = self._slots.get(TIMERS)
-        if timers is not None and (timer := timers.pop(name, None)) is not None:
+    def add_processing_timer(self, after: timedelta, name: str = "") -> None:
+        """As `set_processing_timer`, beside the timers of this name that the key has."""
+        self._add(self._processing, self._after("add_processing_timer", after), name)
+
+    def delete_timer(self, name: str = "", time_us: int | None = None) -> None:
+        """Delete the timers of this name, or the one at this event time.
+
+        Nothing happens if the key has no such timer.
+        """
+        timers: KeyTimers | None = self._slots.get(TIMERS)
+        if timers is None:
+            return
+        if time_us is None:
+            deleted = timers.named(name)
+        else:
+            time_us = _microseconds("delete_timer", time_us)
+            found = timers.at(name, self._event, time_us)
+            deleted = [] if found is None else [found]
+        for timer in deleted:
             timer.cancel()
-            if not timers:
-                del self._slots[TIMERS]
+            timers.remove(timer)
+        if not timers:
+            del self._slots[TIMERS]
 
     def output(self, name: str, record: Any) -> None:
         """Send a record to a side output, one of the class's `outputs`: see `Stream.side`."""
@@ -85,32 +105,51 @@ class ProcessContext:
             self._looked_ns = self.now_ns()
         return self._looked_ns
 
+    def _after(self, method: str, after: timedelta) -> int:
+        if not isinstance(after, timedelta):
+            raise TypeError(f"{method}() got {after!r:.80}, expected a timedelta")
+        return self.now_ns() + nanoseconds(after)
+
     def _set(self, queue: TimerQueue, time: int, name: str) -> None:
         if self._over is not None and (self.key, name) in self._over:
             return
-        slots = self._slots
-        timers: dict[str, Timer] | None = slots.get(TIMERS)
-        if timers is None:
-            timers = slots[TIMERS] = {}
+        timers = self._timers()
         timer = timers.get(name)
         if timer is None:
             timers[name] = queue.add(time, next(self._numbers), self.key, name)
-        elif timer.queue is queue:
+        elif not isinstance(timer, dict) and timer.queue is queue:
             timer.time = time
             assert timer.queued is not None
             if time < timer.queued:
                 queue.put(timer)
         else:
-            timer.cancel()
+            for each in timers.named(name):
+                each.cancel()
             timers[name] = queue.add(time, next(self._numbers), self.key, name)
 
+    def _add(self, queue: TimerQueue, time: int, name: str) -> None:
+        if self._over is not None and (self.key, name) in self._over:
+            return
+        timers = self._timers()
+        if timers.at(name, queue, time) is None:
+            timers.add(queue.add(time, next(self._numbers), self.key, name))
 
-def _microseconds(time: Any) -> int:
+    def _timers(self) -> KeyTimers:
+        """The timers of the key at work, one of which is about to be set."""
+        timers: KeyTimers | None = self._slots.get(TIMERS)
+        if timers is None:
+            timers = self._slots[TIMERS] = KeyTimers()
+        return timers
+
+
+def _microseconds(method: str, time: Any) -> int:
+    if type(time) is int:
+        return time
     try:
         return int(time) if isinstance(time, float) else index(time)
     except (TypeError, ValueError, OverflowError):
         raise TypeError(
-            f"set_timer() got {type(time).__name__} {time!r:.80}, expected microseconds"
+            f"{method}() got {type(time).__name__} {time!r:.80}, expected microseconds"
             "\n\nhint: int(moment.timestamp() * 1e6) of a datetime"
         ) from None
 

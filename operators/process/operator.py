@@ -1,13 +1,14 @@
-"""`Process`, the operator of a `ProcessFunction`, and its keys in one task."""
+"""`Process` and `CoProcess`, the operators of process functions, and their keys in one task."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, TypeAlias
 
+from engine.columns import is_columns, refusal
 from engine.errors import GraphError
 from engine.graph.batch_operator import BatchFunction, BatchOperator
 from engine.graph.context import TaskContext
@@ -23,9 +24,9 @@ from operators.process.broadcast import (
     BroadcastState,
 )
 from operators.process.context import TIMERS, ProcessContext
-from operators.process.function import NO_KEY, ProcessFunction
+from operators.process.function import NO_KEY, CoProcessFunction, KeyedFunction
 from operators.process.states import State
-from operators.process.timers import Timer, TimerQueue
+from operators.process.timers import KeyTimers, Timer, TimerQueue
 
 Pairs: TypeAlias = Callable[[list[Any], Iterator[Any]], Iterable[tuple[Any, Any]]]
 
@@ -38,7 +39,7 @@ class Process(BatchOperator):
     where the key is, as for `Reduce`.
     """
 
-    function: ProcessFunction
+    function: KeyedFunction
     key: Key
     paired: bool = False
     on_error: OnError = "fail"
@@ -55,26 +56,12 @@ class Process(BatchOperator):
             meaning={
                 "kind": "process",
                 "key": key_meaning(self.key, self.paired),
-                **{
-                    f"state {name!r}": _in_words(state)
-                    for name, state in attributes(self.function).items()
-                    if isinstance(state, State | BroadcastState)
-                },
+                **_states_in_words(self.function),
             },
         )
 
     def __post_init__(self) -> None:
         function = self.function
-        if not isinstance(function, ProcessFunction):
-            is_class = isinstance(function, type) and issubclass(function, ProcessFunction)
-            name = function.__name__ if is_class else ""
-            raise GraphError(
-                f"process() got {type(function).__name__} {function!r:.80}, expected a "
-                "ProcessFunction",
-                hint=f"make one: .process({name}(...))"
-                if is_class
-                else "class F(ProcessFunction): def process(self, record, context): ...",
-            )
         for name, value in vars(function).items():
             if isinstance(value, State | BroadcastState):
                 raise GraphError(
@@ -95,6 +82,37 @@ class Process(BatchOperator):
     def open(self, context: TaskContext) -> BatchFunction:
         """The keys of one task."""
         return _Process(self, context)
+
+
+@dataclass(frozen=True)
+class CoProcess(Process):
+    """Calls a `CoProcessFunction` with the records and timers of each key of two streams.
+
+    `right_key` and `right_paired` say where the key is in records of the second one.
+    """
+
+    right_key: Key = None
+    right_paired: bool = False
+
+    @property
+    def properties(self) -> Properties:
+        """The treatment of records that fail, the function's outputs and its inputs."""
+        return Properties(
+            accepts_encoded=True,
+            two_inputs=True,
+            on_error=self.on_error,
+            outputs=tuple(self.function.outputs),
+            meaning={
+                "kind": "process of two streams",
+                "key": key_meaning(self.key, self.paired),
+                "key of the right": key_meaning(self.right_key, self.right_paired),
+                **_states_in_words(self.function),
+            },
+        )
+
+    def open(self, context: TaskContext) -> BatchFunction:
+        """The keys of one task."""
+        return _CoProcess(self, context)
 
 
 class _Process(BatchFunction):
@@ -120,12 +138,16 @@ class _Process(BatchFunction):
             for name, state in found.items():
                 if isinstance(state, BroadcastState):
                     self._broadcast[name] = BroadcastMap(name, self._context)
-        self._pairs = _pairs(operator)
+        self._pairs = _pairs(operator.key, operator.paired)
 
     def process(self, batch: list[Any]) -> list[Any]:
+        return self._take(batch, self._pairs, "process")
+
+    def _take(self, batch: list[Any], pairs: Pairs, method: str) -> list[Any]:
+        """The results for a batch, and for timers that have become due."""
         records = iter(batch)
         try:
-            out = self._process(self._pairs(batch, records))
+            out = self._process(pairs(batch, records), method)
         except BaseException:
             self._task.failing.at(batch, records)
             raise
@@ -134,9 +156,9 @@ class _Process(BatchFunction):
         self._plan()
         return out
 
-    def _process(self, pairs: Iterable[tuple[Any, Any]]) -> list[Any]:
-        """The function's results for records behind their keys: the hot path."""
-        keys, context, function = self._keys, self._context, self._function.process
+    def _process(self, pairs: Iterable[tuple[Any, Any]], method: str) -> list[Any]:
+        """The results of this method for records behind their keys: the hot path."""
+        keys, context, function = self._keys, self._context, getattr(self._function, method)
         out: list[Any] = []
         context.name = ""
         for key, record in pairs:
@@ -149,9 +171,7 @@ class _Process(BatchFunction):
             context._looked_ns = None
             try:
                 if (given := function(record, context)) is not None:
-                    if type(given) is not list:
-                        raise _no_list("process", given)
-                    out += given
+                    out += given if type(given) is list else _results(method, given)
             except BaseException as error:  # noqa: BLE001 - raised, unless it is the record's alone
                 self._fail(record, error)
             if not slots:
@@ -177,9 +197,7 @@ class _Process(BatchFunction):
             context._looked_ns = None
             try:
                 if (given := function.process_broadcast(record, context)) is not None:
-                    if type(given) is not list:
-                        raise _no_list("process_broadcast", given)
-                    out += given
+                    out += given if type(given) is list else _results("process_broadcast", given)
             except BaseException as error:  # noqa: BLE001 - as in `process`
                 self._fail(record, error)
             context._leave_key()
@@ -226,7 +244,7 @@ class _Process(BatchFunction):
         for number, key, name, is_event, time in timers:
             queue = self._context._event if is_event else self._context._processing
             timer = queue.add(time if is_event else time + now_ns, number, key, name)
-            self._keys[key].setdefault(TIMERS, {})[name] = timer
+            self._keys[key].setdefault(TIMERS, KeyTimers()).add(timer)
         self._context._numbers = count(1 + max((timer[0] for timer in timers), default=-1))
         self._plan()
 
@@ -238,10 +256,11 @@ class _Process(BatchFunction):
             if name != TIMERS
         ]
         timers = []
-        for name, timer in slots.get(TIMERS, {}).items():
+        of_key: KeyTimers = slots.get(TIMERS, KeyTimers())
+        for timer in (timer for name in of_key for timer in of_key.named(name)):
             is_event = timer.queue is self._context._event
             time = timer.time if is_event else timer.time - now_ns
-            timers.append((timer.number, name, is_event, time))
+            timers.append((timer.number, timer.name, is_event, time))
         return states, timers
 
     def _kept_of(self, name: str, had_ttl: bool) -> State:
@@ -289,7 +308,7 @@ class _Process(BatchFunction):
         """Call a timer that has left its queue."""
         context, key, name = self._context, timer.key, timer.name
         slots = self._keys[key]
-        del slots[TIMERS][name]
+        slots[TIMERS].remove(timer)
         if not slots[TIMERS]:
             del slots[TIMERS]
         context.key, context.name, context._slots = key, name, slots
@@ -299,9 +318,7 @@ class _Process(BatchFunction):
         time_us = timer.time if timer.queue is context._event else timer.time // 1000
         try:
             if (given := self._function.on_timer(time_us, context)) is not None:
-                if type(given) is not list:
-                    raise _no_list("on_timer", given)
-                out += given
+                out += given if type(given) is list else _results("on_timer", given)
         except BaseException as error:  # noqa: BLE001 - as in `process`
             self._fail((key, name, time_us), error)
         if not slots:
@@ -345,10 +362,53 @@ class _Process(BatchFunction):
         self.next_timer = min((at for at in (timer, expiry) if at is not None), default=None)
 
 
-def attributes(function: ProcessFunction) -> dict[str, Any]:
+class _CoProcess(_Process):
+    """As `_Process`, of two streams."""
+
+    def __init__(self, operator: CoProcess, context: TaskContext) -> None:
+        super().__init__(operator, context)
+        right = _pairs(operator.right_key, operator.right_paired)
+        self._sides = (self._pairs, "process_left"), (right, "process_right")
+
+    def process(self, batch: Any) -> list[Any]:
+        records = batch.decode()
+        if is_columns(records):
+            raise refusal("process", records)
+        return self._take(records, *self._sides[batch.input])
+
+
+def check_process_function(method: str, function: object, kind: type[KeyedFunction]) -> None:
+    """Raise `GraphError` unless the method got a function of this kind."""
+    if isinstance(function, kind):
+        return
+    if isinstance(function, type) and issubclass(function, kind):
+        hint = f"make one: .{method}({function.__name__}(...))"
+    elif isinstance(function, CoProcessFunction):
+        hint = f".connect(other.key_by(...)).process({type(function).__name__}(...))"
+    else:
+        methods = " and ".join(
+            f"{each}()" for each in sorted(getattr(kind, "__abstractmethods__", ()))
+        )
+        hint = f"class F({kind.__name__}), with {methods}; an instance of it: F()"
+    raise GraphError(
+        f"{method}() got {type(function).__name__} {function!r:.80}, expected a {kind.__name__}",
+        hint=hint,
+    )
+
+
+def attributes(function: KeyedFunction) -> dict[str, Any]:
     """The attributes of its class and of the class's bases."""
     kinds = reversed(type(function).__mro__)
     return {name: value for kind in kinds for name, value in vars(kind).items()}
+
+
+def _states_in_words(function: KeyedFunction) -> dict[str, str]:
+    """The kinds of its states, for `Properties.meaning`."""
+    return {
+        f"state {name!r}": _in_words(state)
+        for name, state in attributes(function).items()
+        if isinstance(state, State | BroadcastState)
+    }
 
 
 def _in_words(state: State | BroadcastState[Any, Any]) -> str:
@@ -356,16 +416,23 @@ def _in_words(state: State | BroadcastState[Any, Any]) -> str:
     return type(state).__name__ + (" with ttl" if has_ttl else "")
 
 
-def _pairs(operator: Process) -> Pairs:
+def _pairs(key: Key, paired: bool) -> Pairs:
     """The function that gives the records of a batch behind their keys, by an iterator of it."""
-    if operator.paired:
+    if paired:
         return lambda _batch, records: records
-    find = key_finder(operator.key)
+    find = key_finder(key)
     return lambda batch, records: zip(map(find, records), batch, strict=True)
 
 
-def _no_list(method: str, given: Any) -> TypeError:
-    return TypeError(
-        f"{method}() gave {type(given).__name__} {given!r:.80}, expected a list of records or None"
-        "\n\nhint: return [record] for one; a generator's records are a list, too: list(...)"
+def _results(method: str, given: Any) -> list[Any]:
+    """The results that a function gave as anything but a list, such as a generator."""
+    if isinstance(given, Iterable) and not isinstance(given, _RECORDS) and not is_columns(given):
+        return list(given)
+    raise TypeError(
+        f"{method}() gave {type(given).__name__} {given!r:.80}, expected an iterable of records "
+        "or None\n\nhint: yield record, or return [record]; a tuple, a dict or a text is one record"
     )
+
+
+_RECORDS = (tuple, str, bytes, bytearray, Mapping)
+"""Iterables that are rather meant as a single record."""

@@ -1,4 +1,4 @@
-"""Timers of keys, in the order in which they are due; a key has one timer of each name."""
+"""Timers of keys, in the order in which they are due; a key has any number of each name."""
 
 from __future__ import annotations
 
@@ -31,6 +31,50 @@ class Timer:
     def cancel(self) -> None:
         """Cancel the timer."""
         self.queue.forget(self)
+
+
+class KeyTimers(dict[str, "Timer | dict[tuple[TimerQueue, int], Timer]"]):
+    """The timers of one key, by name: a timer, or several by their queue and time.
+
+    Only a timer that is alone under its name may be moved.
+    """
+
+    __slots__ = ()
+
+    def named(self, name: str) -> list[Timer]:
+        """The timers of this name."""
+        found = self.get(name)
+        if found is None:
+            return []
+        return list(found.values()) if isinstance(found, dict) else [found]
+
+    def at(self, name: str, queue: TimerQueue, time: int) -> Timer | None:
+        """The timer of this name that is due at this time."""
+        found = self.get(name)
+        if isinstance(found, dict):
+            return found.get((queue, time))
+        is_it = found is not None and found.queue is queue and found.time == time
+        return found if is_it else None
+
+    def add(self, timer: Timer) -> None:
+        """Add a timer to those of its name, none of which is due at its time."""
+        found = self.get(timer.name)
+        if found is None:
+            self[timer.name] = timer
+            return
+        if not isinstance(found, dict):
+            found = self[timer.name] = {(found.queue, found.time): found}
+        found[timer.queue, timer.time] = timer
+
+    def remove(self, timer: Timer) -> None:
+        """Remove one of the timers."""
+        found = self[timer.name]
+        if not isinstance(found, dict):
+            del self[timer.name]
+            return
+        del found[timer.queue, timer.time]
+        if len(found) == 1:
+            (self[timer.name],) = found.values()
 
 
 class TimerQueue:

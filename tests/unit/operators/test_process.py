@@ -8,6 +8,7 @@ from datetime import timedelta
 from itertools import count
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -564,6 +565,134 @@ def test_timers_are_those_of_a_plain_dict(actions: list[Any]) -> None:
     assert opened.keys == {}
 
 
+class Several(ProcessFunction):
+    """Sets, adds and deletes timers as records say: (key, what, name, time)."""
+
+    def process(self, record: Any, context: ProcessContext) -> None:
+        _, what, name, time = record
+        if what == "set":
+            context.set_timer(time, name)
+        elif what == "add":
+            context.add_timer(time, name)
+        elif what == "add by clock":
+            context.add_processing_timer(timedelta(seconds=time), name)
+        else:
+            context.delete_timer(name, time)
+
+    def on_timer(self, time: int, context: ProcessContext) -> Iterator[Any]:
+        yield context.key, context.name, time
+
+
+def test_a_name_has_several_timers() -> None:
+    opened = Opened(Several())
+    opened.process(
+        *(("a", "add", "", time) for time in (9, 5, 7, 5)),
+        *(("b", "add", "", 6), ("b", "add", "", 8), ("b", "set", "", 7)),
+        *(("c", "set", "", 6), ("c", "add", "", 6), ("c", "add", "", 8), ("c", "add", "x", 8)),
+        *(("c", "delete", "", 8), ("c", "delete", "", 99), ("c", "delete", "?", 8)),
+        *(("d", "add", "", 6), ("d", "add", "", 7), ("d", "delete", "", None)),
+    )
+    assert opened.watermark(6) == [("a", "", 5), ("c", "", 6)]
+    assert set(opened.keys) == {"a", "b", "c"}
+    assert opened.watermark(9) == [("a", "", 7), ("b", "", 7), ("c", "x", 8), ("a", "", 9)]
+    assert opened.keys == {}
+
+
+def test_a_name_has_timers_of_event_time_and_of_the_clock() -> None:
+    opened = Opened(Several())
+    opened.process(
+        *(("a", what, "", time) for what in ("add", "add by clock") for time in (2, 1)),
+        *(("b", "add by clock", "", 1), ("b", "add", "", 1), ("b", "delete", "", 1)),
+    )
+    opened = gone_on(opened, Several(), 100 * SECOND_NS)
+    second = 1_000_000
+    assert opened.clock(101) == [("a", "", 101 * second), ("b", "", 101 * second)]
+    assert opened.watermark(1) == [("a", "", 1)]
+    opened.process(("a", "set", "", 3))
+    assert opened.clock(200) == []
+    assert opened.end() == [("a", "", 3)]
+    assert opened.keys == {}
+
+
+def test_at_the_end_each_of_several_timers_is_called_once() -> None:
+    class More(Several):
+        def on_timer(self, time: int, context: ProcessContext) -> Iterator[Any]:
+            context.add_timer(time + 10, context.name)
+            yield time
+
+    opened = Opened(More())
+    opened.process(("a", "add", "", 1), ("a", "add", "", 2), ("a", "add", "x", 2))
+    assert opened.watermark(1) == [1]
+    assert opened.end() == [2, 2, 11]
+    assert opened.keys == {}
+
+
+several = st.lists(
+    st.one_of(
+        st.tuples(
+            st.sampled_from("ab"),
+            st.sampled_from(["set", "add", "add", "add", "delete"]),
+            st.sampled_from("xy"),
+            st.integers(0, 12),
+        ),
+        st.tuples(st.sampled_from("ab"), st.just("delete"), st.sampled_from("xy"), st.none()),
+        st.integers(0, 15),
+        st.just("restart"),
+    ),
+    max_size=60,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(several)
+def test_several_timers_are_those_of_plain_dicts(actions: list[Any]) -> None:
+    """An oracle that looks through all timers each time; what is kept goes on in another task."""
+    opened = Opened(Several())
+    timers: dict[tuple[str, str], dict[int, int]] = {}
+    numbers = count()
+    now = -1
+
+    def due() -> list[Any]:
+        found = sorted(
+            (time, number, key)
+            for key, of_name in timers.items()
+            for time, number in of_name.items()
+            if time <= now
+        )
+        for time, _, key in found:
+            del timers[key][time]
+        return [(*key, time) for time, _, key in found]
+
+    for action in actions:
+        if action == "restart":
+            opened = gone_on(opened, Several())
+            opened.watermark(now)
+            continue
+        if isinstance(action, int):
+            if action > now:
+                now = action
+                assert opened.watermark(action) == due()
+            continue
+        key, what, name, time = action
+        of_name = timers.setdefault((key, name), {})
+        if what == "add":
+            of_name.setdefault(time, next(numbers))
+        elif what == "set":
+            number = next(iter(of_name.values())) if len(of_name) == 1 else next(numbers)
+            of_name.clear()
+            of_name[time] = number
+        elif time is None:
+            of_name.clear()
+        else:
+            of_name.pop(time, None)
+        assert opened.process(action) == due()
+        assert len(opened.function._context._event) == sum(map(len, timers.values()))
+        assert set(opened.keys) == {key for (key, _), of_name in timers.items() if of_name}
+    now = END
+    assert opened.end() == due()
+    assert opened.keys == {}
+
+
 @settings(max_examples=200, deadline=None)
 @given(
     st.lists(
@@ -813,10 +942,64 @@ class Gives(ProcessFunction):
         return self.what
 
 
-@pytest.mark.parametrize("what", ["text", ("a", 1), 5, {"a": 1}, ()])
-def test_what_is_no_list_is_refused(what: Any) -> None:
-    with pytest.raises(TypeError, match=r"process\(\) gave .*, expected a list of records or None"):
+@pytest.mark.parametrize(
+    "what", ["text", b"", ("a", 1), 5, {"a": 1}, (), object(), pa.record_batch({"a": [1]})]
+)
+def test_what_is_one_record_or_none_at_all_is_refused(what: Any) -> None:
+    message = r"process\(\) gave [\s\S]*, expected an iterable of records or None\n\nhint: yield"
+    with pytest.raises(TypeError, match=message):
         Opened(Gives(what)).process((1,))
+
+
+@pytest.mark.parametrize("what", [[1, 2], range(1, 3), iter([1, 2]), {1: 0, 2: 0}.keys(), {1, 2}])
+def test_results_are_any_iterable(what: Any) -> None:
+    assert Opened(Gives(what)).process((1,)) == [1, 2]
+
+
+class Yields(ProcessFunction):
+    """Yields results that tell of its state, and fails where a record says so."""
+
+    outputs = ("aside",)
+    count = ValueState(0)
+
+    def process(self, record: Any, context: ProcessContext) -> Iterator[Any]:
+        for n in range(record[1]):
+            self.count += 1
+            yield (context.key, self.count)
+            if n == 3:
+                context.output("aside", n)
+                raise ValueError("three")
+        context.set_timer(record[1])
+
+    def on_timer(self, time: int, context: ProcessContext) -> Iterator[Any]:
+        yield -time
+        if time == 2:
+            raise StopIteration
+
+
+@batch_size
+def test_a_generator_that_fails_gives_nothing(batch_size: int) -> None:
+    pairs = source(Collection([("a", 1), ("b", 2), ("a", 5), ("a", 1), ("c", 0)])).key_by(0)
+    out = pairs.process(Yields(), on_error="side")
+    found = run(
+        [
+            out.sink(Collect()),
+            out.side("errors").sink(Collect()).named("bad"),
+            out.side("aside").sink(Collect()).named("aside"),
+        ],
+        batch_size=batch_size,
+    )
+    assert found["collect"] == [("a", 1), ("b", 1), ("b", 2), ("a", 6), 0, -1]
+    assert found["bad"] == [
+        (("a", 5), "ValueError: three"),
+        (("b", "", 2), "RuntimeError: generator raised StopIteration"),
+    ]
+    assert found["aside"] == [3]
+    with pytest.raises(engine.OperatorError, match="ValueError: three") as caught:
+        run(pairs.process(Yields()).sink(Collect()), batch_size=batch_size)
+    assert (caught.value.operator, caught.value.record) == ("process", "('a', 5)")
+    skipped = pairs.process(Yields(), on_error="skip").sink(Collect())
+    assert run(skipped, batch_size=batch_size)["collect"] == found["collect"]
 
 
 def test_a_list_that_is_given_again_and_again_stays_the_users() -> None:

@@ -341,7 +341,7 @@ def test_an_error_names_the_record_and_the_operator() -> None:
     values = source(Collection([("k", "look")])).key_by(0)
     for rule, message in (
         ("count", "a state was used where there is no key"),
-        ("wrong", r"process_broadcast\(\) gave int 1, expected a list of records or None"),
+        ("wrong", r"process_broadcast\(\) gave int 1, expected an iterable of records or None"),
     ):
         stream = values.process_with(source(Collection([rule])).broadcast(), Rules())
         with pytest.raises(engine.OperatorError, match=message) as caught:
