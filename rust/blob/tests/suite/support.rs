@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use oka_blob::{Blob, BlobConfig, BlobNode, Landing, WaitError};
 
 /// Longer than anything here takes; a test that waits for it has failed.
-pub const LIMIT: Duration = Duration::from_secs(60);
+pub const LIMIT: Duration = Duration::from_mins(1);
 
 /// A node whose socket lies in a folder of its own, which is gone with it.
 pub struct Node {

@@ -158,7 +158,7 @@ pub fn receive_all(
 
 /// Waits for what another thread brings about.
 pub fn wait_until(mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + Duration::from_mins(1);
     while !condition() {
         assert!(Instant::now() < deadline, "it did not happen in a minute");
         thread::sleep(Duration::from_millis(1));
