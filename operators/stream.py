@@ -140,6 +140,8 @@ class Stream(Generic[T]):
         timeout: timedelta | None = None,
         ordered: bool = True,
         retries: int = 0,
+        retry_if: Callable[[R], object] | None = None,
+        rate: float | None = None,
         on_error: OnError = "fail",
     ) -> "Stream[R]":
         """One record for each, by a coroutine function: `texts.map_async(embed)`.
@@ -147,8 +149,14 @@ class Stream(Generic[T]):
         Each task has an event loop in a thread of its own. It takes records until `max_in_flight`
         results have not left yet; results leave in the order of the records, or as they come. An
         attempt may take as long as `timeout`. If it fails, there are up to `retries` more, after a
-        pause of 0.1 s, of twice that, and so on up to 5 s. `on_error`, as in `map`, is for records
-        whose last attempt has failed.
+        pause of 0.1 s, of twice that, and so on up to 5 s. An attempt whose result `retry_if` is
+        true of has failed, too: `retry_if=lambda answer: answer["status"] == 503`. `on_error`, as
+        in `map`, is for records whose last attempt has failed.
+
+        `rate` is the most attempts per second, over all tasks: each of n tasks begins an n-th of
+        them, evenly spaced, or up to a tenth of a second's at once after a pause. If few records
+        come to a task, others do not take over its share (`.rebalance()` divides them evenly).
+        Tasks that go on from a checkpoint divide the rate anew, and begin without calls in hand.
 
         For an object that all calls of a task share, such as a session of HTTP, pass an async
         context manager in place of the function. It is entered in the event loop, and returns the
@@ -177,7 +185,11 @@ class Stream(Generic[T]):
             >>> engine.testing.run(answers.sink(Collect()))["collect"]
             ['a!', 'long one!', 'b!']
         """
-        operator = MapAsync(function, max_in_flight, timeout, ordered, retries, on_error)
+        operator = MapAsync(
+            *(function, max_in_flight, timeout, ordered, retries, on_error),
+            rate=rate,
+            retry_if=retry_if,
+        )
         return then(self._inputs, operator, "map_async")
 
     def map_batches_async(
@@ -189,17 +201,21 @@ class Stream(Generic[T]):
         timeout: timedelta | None = None,
         ordered: bool = True,
         retries: int = 0,
+        retry_if: Callable[[list[R]], object] | None = None,
+        rate: float | None = None,
         on_error: OnError = "fail",
     ) -> "Stream[R]":
         """As `map_async`, with a function of a list of records that returns a list of any length.
 
-        The function gets at least one record, and at most `max_records`. `max_in_flight` counts
-        calls. If a call fails, all its records fail.
+        The function gets at least one record, and at most `max_records`. `max_in_flight` and
+        `rate` count calls. If a call fails, all its records fail.
         """
         operator = MapAsync(
             *(function, max_in_flight, timeout, ordered, retries, on_error),
             of_batches=True,
             max_records=max_records,
+            rate=rate,
+            retry_if=retry_if,
         )
         return then(self._inputs, operator, "map_batches_async")
 

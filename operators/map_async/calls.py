@@ -9,13 +9,15 @@ from contextlib import suppress
 from typing import Any
 
 from engine import console
+from operators.map_async.pace import Pace
 from operators.map_async.under_way import Call
 
 
 class CallLoop:
     """Makes calls of a function, with up to `retries` further attempts each.
 
-    An attempt fails after `timeout_seconds`, and is then cancelled; the loop does not wait for an
+    An attempt waits for its turn if there is a `pace`. It fails if `retry_if` is true of its
+    result, or after `timeout_seconds`, and is then cancelled; the loop does not wait for an
     attempt that ignores this. `on_done` is called in the thread of the loop. A function that is an
     async context manager is entered there before the first call, and left after the last.
     """
@@ -26,6 +28,8 @@ class CallLoop:
         on_done: Callable[[Call | None], None],
         timeout_seconds: float | None = None,
         retries: int = 0,
+        retry_if: Callable[[Any], object] | None = None,
+        pace: Pace | None = None,
     ) -> None:
         self.failure: BaseException | None = None
         """The error that stopped all calls; `on_done` is then called with None."""
@@ -33,6 +37,8 @@ class CallLoop:
         self._on_done = on_done
         self._timeout_seconds = timeout_seconds
         self._retries = retries
+        self._retry_if = retry_if
+        self._pace = pace
         self._tasks: set[asyncio.Task[Any]] = set()
         self._entered, self._left = asyncio.Event(), asyncio.Event()
         self._closing = False
@@ -125,15 +131,27 @@ class CallLoop:
 
     async def _try(self, record: Any) -> Any:
         pause = _FIRST_PAUSE_SECONDS
-        for _ in range(self._retries):
+        for left in range(self._retries, -1, -1):
             try:
-                return await self._attempt(record)
+                if self._pace is not None:
+                    now = self._loop.time()
+                    await asyncio.sleep(self._pace.turn(now) - now)
+                return self._checked(await self._attempt(record))
             except (Exception, asyncio.CancelledError):
-                if self._closing:
+                if self._closing or not left:
                     raise
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
-        return await self._attempt(record)
+        raise AssertionError("the last attempt returns or raises")
+
+    def _checked(self, result: Any) -> Any:
+        """The result, unless it asks for another attempt."""
+        if self._retry_if is not None and self._retry_if(result):
+            raise ValueError(
+                f"the function gave {result!r:.80} in the last of {self._retries + 1} attempts, "
+                "expected a result that retry_if accepts"
+            )
+        return result
 
     async def _attempt(self, record: Any) -> Any:
         seconds = self._timeout_seconds

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import chain
@@ -20,8 +20,10 @@ from engine.graph.watermark import Watermark
 from engine.network import Cancelled
 from engine.state import KeyedState
 from operators.durations import check_duration
-from operators.elementwise import check_arguments, checked_batch
+from operators.elementwise import check_arguments, check_function, checked_batch
+from operators.map_async.pace import Pace
 from operators.map_async.under_way import AsTheyCome, Call, InOrder, UnderWay
+from operators.sources.rate import check_rate
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,8 @@ class MapAsync(BatchOperator):
     on_error: OnError = "fail"
     of_batches: bool = False
     max_records: int | None = None
+    rate: float | None = None
+    retry_if: Callable[[Any], object] | None = None
 
     @property
     def method(self) -> str:
@@ -62,6 +66,14 @@ class MapAsync(BatchOperator):
         _check_coroutine_function(self.method, self.function)
         check_integer("max_in_flight", self.max_in_flight, 1)
         check_integer("retries", self.retries, 0)
+        check_rate(self.rate, "calls")
+        if self.retry_if is not None:
+            check_function(f"{self.method}(): retry_if", self.retry_if, 1)
+            if not self.retries:
+                raise GraphError(
+                    f"{self.method}() got retry_if and retries=0, expected retries of at least 1",
+                    hint="retries=3 makes up to 3 further attempts while retry_if is true",
+                )
         if self.max_records is not None:
             check_integer("max_records", self.max_records, 1)
         if self.timeout is not None:
@@ -97,7 +109,11 @@ class _MapAsync(BatchFunction):
         self._changed = threading.Condition()
         self._cancelled = False
         timeout = None if operator.timeout is None else operator.timeout.total_seconds()
-        self._calls = CallLoop(operator.function, self._on_done, timeout, operator.retries)
+        rate = operator.rate
+        self._calls = CallLoop(
+            *(operator.function, self._on_done, timeout, operator.retries, operator.retry_if),
+            pace=None if rate is None else Pace(rate / context.parallelism),
+        )
 
     def process(self, batch: list[Any]) -> list[Any]:
         out: list[Any] = []

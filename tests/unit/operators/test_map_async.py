@@ -10,9 +10,11 @@ import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import engine
 from engine.config import JobConfig
@@ -23,6 +25,7 @@ from engine.testing import VirtualClock, run
 from engine.testing.threads import ThreadLauncher
 from operators import BatchFunction, BatchOperator, Pipeline, Stream, Tumbling, Watermark, source
 from operators.map_async import MapAsync
+from operators.map_async.pace import Pace
 from operators.sinks import Collect, Discard
 from operators.sources import Collection, Function
 from tests.waiting import wait_until
@@ -460,6 +463,143 @@ def test_failed_attempts_are_made_again(timeout: timedelta | None) -> None:
         collected(numbers.map_async(Attempts(2), retries=1, timeout=timeout))
 
 
+class Answers:
+    """Answers so many times on each record that it is busy."""
+
+    def __init__(self, busy: int) -> None:
+        self.busy = busy
+        self.made: dict[Any, int] = {}
+
+    async def __call__(self, n: Any) -> Any:
+        at = n[0] if isinstance(n, list) else n
+        self.made[at] = self.made.get(at, 0) + 1
+        status = 503 if self.made[at] <= self.busy else 200
+        return [(each, status) for each in n] if isinstance(n, list) else (n, status)
+
+
+def is_busy(answer: tuple[int, int]) -> bool:
+    return answer[1] == 503
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_results_may_ask_for_another_attempt(ordered: bool) -> None:
+    numbers, answers = source(Collection([1, 2, 3])), Answers(2)
+    tried = numbers.map_async(answers, retries=2, retry_if=is_busy, ordered=ordered)
+    assert sorted(collected(tried)) == [(1, 200), (2, 200), (3, 200)]
+    message = r"gave \(1, 503\) in the last of 2 attempts, expected a result that retry_if accepts"
+    with pytest.raises(engine.OperatorError, match=message) as caught:
+        collected(numbers.map_async(Answers(2), retries=1, retry_if=is_busy))
+    assert caught.value.record == "1"
+
+
+def test_results_that_stay_refused_are_put_aside() -> None:
+    out = source(Collection([1])).map_async(
+        Answers(9), retries=1, retry_if=is_busy, on_error="side"
+    )
+    found = run([out.sink(Collect()), out.side("errors").sink(Collect()).named("bad")])
+    assert found["collect"] == []
+    ((record, error),) = found["bad"]
+    assert record == 1
+    assert error.startswith("ValueError: the function gave (1, 503) in the last of 2 attempts")
+
+
+def test_results_of_batches_may_ask_for_another_attempt() -> None:
+    tried = source(Collection([1, 2, 3])).map_batches_async(
+        Answers(1), 2, retries=1, retry_if=lambda answers: any(map(is_busy, answers))
+    )
+    assert collected(tried, batch_size=3) == [(1, 200), (2, 200), (3, 200)]
+
+
+def test_an_exception_of_retry_if_is_one_of_the_attempt() -> None:
+    out = source(Collection([1])).map_async(plain, retries=1, retry_if=lambda n: 1 // (n - 1))
+    with pytest.raises(engine.OperatorError, match="ZeroDivisionError"):
+        collected(out)
+
+
+class Times:
+    """The moments at which calls began, by the clock that paces them."""
+
+    moments: ClassVar[list[float]] = []
+
+    def __init__(self, failures: int = 0) -> None:
+        self.failures = failures
+        self.moments.clear()
+
+    async def __call__(self, n: int) -> int:
+        self.moments.append(asyncio.get_running_loop().time())
+        if len(self.moments) <= self.failures:
+            raise ConnectionError
+        return n
+
+
+def most_within(moments: list[float], seconds: float) -> int:
+    moments = sorted(moments)
+    return max(sum(0 <= other - each <= seconds for other in moments) for each in moments)
+
+
+@parallelism
+@pytest.mark.parametrize("ordered", [True, False])
+def test_calls_are_no_more_than_the_rate(parallelism: int, ordered: bool) -> None:
+    times = Times()
+    numbers = source(Collection(range(60))).rebalance()
+    out = numbers.map_async(times, rate=200, ordered=ordered, max_in_flight=9)
+    assert sorted(collected(out, parallelism=parallelism)) == list(range(60))
+    assert len(times.moments) == 60
+    for seconds in (0.01, 0.05, 0.1, 10.0):
+        assert most_within(times.moments, seconds) <= 200 * (seconds + 0.1) + parallelism
+    lasted = max(times.moments) - min(times.moments)
+    assert lasted >= (60 - parallelism) / 200 - 0.1
+
+
+def test_retries_count_as_calls_do() -> None:
+    times = Times(failures=3)
+    out = source(Collection(range(3))).map_async(times, rate=20, retries=3)
+    assert collected(out) == [0, 1, 2]
+    assert len(times.moments) == 6
+    assert max(times.moments) - min(times.moments) >= 5 / 20 - 0.1
+
+
+def test_a_job_that_waits_for_its_turn_is_cancelled_at_once() -> None:
+    job = submitted(source(Collection(range(5))).map_async(plain, rate=1e-6).sink(Discard()))
+    time.sleep(0.1)
+    job.cancel()
+    job.wait_stopped()
+
+
+@settings(max_examples=100)
+@given(
+    st.floats(0.5, 5000),
+    st.lists(st.floats(0, 0.5), min_size=1, max_size=30),
+)
+def test_any_turns_are_those_of_a_token_bucket(rate: float, pauses: list[float]) -> None:
+    """By a clock of the test's own: asked at any moments, turns are late by no more than they must.
+
+    With a bucket of a tenth of a second's calls, which is empty at first.
+    """
+    pace, now, tokens, turns = Pace(rate), 100.0, 1.0, list[float]()
+    last = now
+    for pause in pauses:
+        now += pause
+        if turns:  # the bucket fills from the first call on
+            tokens = min(tokens + (now - last) * rate, 1 + rate / 10)
+        last = now
+        tokens -= 1
+        turns.append(pace.turn(now))
+        assert turns[-1] == pytest.approx(now + max(0, -tokens) / rate)
+    assert turns == sorted(turns)
+    for seconds in (0.0, 0.01, 0.1, 1.0):
+        assert most_within(turns, seconds) <= rate * (seconds + 0.1) + 1 + 1e-6
+
+
+def test_turns_are_evenly_spaced() -> None:
+    pace = Pace(4)
+    assert [pace.turn(10.0) for _ in range(4)] == [10.0, 10.25, 10.5, 10.75]
+    assert [pace.turn(11.0), pace.turn(12.0)] == [11.0, 12.0]
+    pace = Pace(50)
+    pace.turn(0.0)
+    assert [pace.turn(9.0) for _ in range(8)] == [*[9.0] * 6, *map(pytest.approx, (9.02, 9.04))]
+
+
 async def slow(n: int) -> int:
     await asyncio.sleep(20 if n == 2 else 0)
     return n
@@ -842,6 +982,13 @@ def test_what_is_no_coroutine_function_is_refused(function: Any, message: str) -
         ({"timeout": timedelta()}, "timeout is datetime.timedelta"),
         ({"ordered": "yes"}, "ordered is 'yes', expected True or False"),
         ({"on_error": "ignore"}, "on_error"),
+        ({"rate": 0}, "rate is 0, expected calls per second > 0, over all tasks"),
+        ({"rate": True}, "rate is True, expected calls per second"),
+        ({"rate": float("nan")}, "rate is nan, expected calls per second"),
+        ({"retry_if": bool}, "got retry_if and retries=0, expected retries of at least 1"),
+        ({"retry_if": 1, "retries": 1}, "retry_if\\(\\) got int 1, expected a function"),
+        ({"retry_if": plain, "retries": 1}, "got the coroutine function plain, expected a plain"),
+        ({"retry_if": lambda: True, "retries": 1}, "expected a function of 1 argument"),
     ],
 )
 def test_settings_that_mean_nothing_are_refused(settings: Any, message: str) -> None:
