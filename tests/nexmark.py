@@ -96,6 +96,10 @@ class Oracle:
         found = self.bids.filter(pl.col("price") == most)
         return found.select("auction", "bidder", "price", "date_time")
 
+    def q10(self) -> pl.DataFrame:
+        time = pl.from_epoch("date_time", "ms").dt
+        return self.bids.select(BID, dt=time.strftime("%Y-%m-%d"), hm=time.strftime("%H:%M"))
+
     def q11(self) -> pl.DataFrame:
         bids = self.bids.sort("bidder", "date_time")
         begins = (pl.col("date_time").diff() >= 10_000).fill_null(True)
@@ -150,6 +154,13 @@ class Oracle:
     def q4(self) -> pl.DataFrame:
         sold = self._valid_bids().group_by("auction", "category").agg(pl.col("price").max())
         return sold.group_by("category").agg(avg_price=pl.col("price").mean())
+
+    def q6(self) -> pl.DataFrame:
+        sold = (
+            self._valid_bids().group_by("seller", "auction", "expires").agg(pl.col("price").max())
+        )
+        last = pl.col("price").rolling_mean(10, min_samples=1).over("seller", order_by="expires")
+        return sold.select("seller", avg_price=last)
 
     def q8(self) -> pl.DataFrame:
         start = pl.col("date_time") // 10_000 * 10_000

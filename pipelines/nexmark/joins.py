@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from operators import Stream, Tumbling
+from operators.windows.windowed_stream import WindowedStream
 from pipelines.nexmark.ranking import BID, HIGHEST, first_rows
 from pipelines.nexmark.source import Tables
 
@@ -74,6 +75,29 @@ def q4_columns(tables: Tables) -> Stream[Any]:
     sold = bids.key_by("auction", "category").max("price", emit="final")
     prices = sold.key_by("category").mean("max", emit="final")
     return prices.map_batches(lambda found: found.rename_columns(["category", "avg_price"]))
+
+
+def q6(tables: Tables) -> Stream[Any]:
+    """The mean price of a seller's last ten sales, whenever an auction closes."""
+    sold = closing(valid_bids(tables, "seller", "expires")).max("price")
+    named = sold.map(lambda each: {"seller": each[0][0], "price": each[1], "closed": each[2]})
+    last = named.key_by("seller").over(rows=10, time="closed", unit="ms").mean("price")
+    return last.map(lambda sale: {"seller": sale[0]["seller"], "avg_price": sale[1]})
+
+
+def q6_columns(tables: Tables) -> Stream[Any]:
+    """As `q6`."""
+    sold = closing(valid_bid_rows(tables, ["auction", "price"], ["seller", "expires"])).max("price")
+    last = sold.key_by("seller").over(rows=10, time="window_start", unit="ms").mean("max")
+    return last.map_batches(
+        lambda found: found.select(["seller", "mean"]).rename_columns(["seller", "avg_price"])
+    )
+
+
+def closing(bids: Stream[Any]) -> WindowedStream[Any, Any]:
+    """The bids of each auction, in a window of the millisecond in which it closes."""
+    by_auction = bids.key_by("seller", "auction")
+    return by_auction.window(Tumbling(timedelta(milliseconds=1)), time="expires", unit="ms")
 
 
 def q8(tables: Tables) -> Stream[Any]:
@@ -186,7 +210,7 @@ def with_item(bid: dict[str, Any], auction: dict[str, Any]) -> dict[str, Any]:
 def valid_bids(tables: Tables, *more: str) -> Stream[Any]:
     """Bids within the time of their auction, with fields of the auction."""
     wanted = ("category", *more)
-    auctions = tables.auctions("id", "date_time", "expires", *wanted)
+    auctions = tables.auctions(*dict.fromkeys(["id", "date_time", "expires", *wanted]))
     bids = tables.bids("auction", "bidder", "price", "date_time")
 
     def in_time(auction: dict[str, Any], bid: dict[str, Any]) -> dict[str, Any] | None:
@@ -202,7 +226,7 @@ def valid_bids(tables: Tables, *more: str) -> Stream[Any]:
 
 def valid_bid_rows(tables: Tables, of_bid: Sequence[str], of_auction: Sequence[str]) -> Stream[Any]:
     """As `valid_bids`, with these columns."""
-    auctions = tables.auctions("id", "date_time", "expires", *of_auction)
+    auctions = tables.auctions(*dict.fromkeys(["id", "date_time", "expires", *of_auction]))
     bids = tables.bids(*dict.fromkeys([*of_bid, "date_time"]))
     pairs = auctions.key_by("id").interval_join(
         bids.key_by("auction"), between=(timedelta(0), tables.events.longest_auction)

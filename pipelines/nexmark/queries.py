@@ -42,9 +42,11 @@ QUERIES = {
     "q3": Query(joins.q3, joins.q3_columns),
     "q4": Query(joins.q4, joins.q4_columns),
     "q5": Query(windows.q5, windows.q5_columns),
+    "q6": Query(joins.q6, joins.q6_columns),
     "q7": Query(windows.q7, windows.q7_columns),
     "q8": Query(joins.q8, joins.q8_columns),
     "q9": Query(joins.q9, joins.q9_columns),
+    "q10": Query(stateless.q10, stateless.q10_columns),
     "q11": Query(windows.q11, windows.q11_columns),
     "q13": Query(joins.q13, joins.q13_columns),
     "q14": Query(stateless.q14, stateless.q14_columns),
@@ -58,8 +60,6 @@ QUERIES = {
     "q22": Query(stateless.q22, stateless.q22_columns),
 }
 MISSING = {
-    "q6": "averages of a seller's last ten sales, of rows that change; Flink SQL has none either",
-    "q10": "no sink here divides files by a column",
     "q12": "windows by the clock of the machine, which no two runs give alike: nothing to compare; "
     "with_ingestion_time() makes such windows",
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from operators import Stream
@@ -49,6 +50,34 @@ def q2_columns(tables: Tables) -> Stream[Any]:
 def of_each_123rd(bids: pa.RecordBatch) -> pa.RecordBatch:
     """The bids whose auction's number is divisible by 123."""
     return bids.filter(bids["auction"].to_numpy() % 123 == 0)
+
+
+def q10(tables: Tables) -> Stream[Any]:
+    """Bids with the day and the minute that divide files: `ParquetFiles(partition_by=…)`."""
+    return tables.bids(*BID).map(lambda bid: {**bid, **day_and_minute(bid["date_time"])})
+
+
+def day_and_minute(time: int) -> dict[str, str]:
+    """The parts of a time for `q10`."""
+    at = datetime.fromtimestamp(time / 1000, timezone.utc)
+    return {"dt": f"{at:%Y-%m-%d}", "hm": f"{at:%H:%M}"}
+
+
+def q10_columns(tables: Tables) -> Stream[Any]:
+    """As `q10`."""
+    return tables.bids(*BID).map_batches(with_day_and_minute)
+
+
+def with_day_and_minute(bids: pa.RecordBatch) -> pa.RecordBatch:
+    """The bids with their days and minutes; as a text once for each minute of a batch."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    minutes = pc.divide(bids["date_time"], 60_000).dictionary_encode()
+    times = pc.multiply(minutes.dictionary, 60).cast(pa.timestamp("s"))
+    for name, form in (("dt", "%Y-%m-%d"), ("hm", "%H:%M")):
+        bids = bids.append_column(name, pc.strftime(times, form).take(minutes.indices))
+    return bids
 
 
 def q14(tables: Tables) -> Stream[Any]:

@@ -117,8 +117,8 @@ def test_wrong_use_is_told() -> None:
         Nexmark(EVENTS, "bid", (), "sql")  # type: ignore[arg-type]
     with pytest.raises(engine.GraphError, match="rate is 0, expected an integer >= 1"):
         Events(100, rate=0)
-    with pytest.raises(engine.GraphError, match=r"q6 is not written: .*Flink SQL has none"):
-        query("q6")
+    with pytest.raises(engine.GraphError, match=r"q12 is not written: .*nothing to compare"):
+        query("q12")
     with pytest.raises(engine.GraphError, match="q99 is not written, expected one of q0, q1"):
         query("q99")
 
