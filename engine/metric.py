@@ -110,6 +110,14 @@ class Metrics:
         text="{} kept",
         progress=True,
     )
+    partial_matches: int = _metric(
+        "sum",
+        "match",
+        "Matches of patterns that are under way, and may still become complete.",
+        row="patterns",
+        text="{} under way",
+        progress=True,
+    )
     restarts: int = _metric(
         "sum",
         "",

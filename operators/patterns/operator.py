@@ -1,0 +1,287 @@
+"""The operator of patterns: the records of each key in their order, watermarks, and the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from itertools import count
+from typing import Any
+
+from engine.graph.batch_operator import BatchFunction, BatchOperator
+from engine.graph.context import TaskContext
+from engine.graph.operator import OnError, Properties
+from engine.graph.watermark import START_OF_TIME
+from engine.record import dict_key
+from engine.state import KeyedState
+from operators.aggregates import Emit, emit_meaning
+from operators.event_time import LATE, TimeSelector, with_units_checked
+from operators.keys import NONE, Key, found_again, key_finder, key_meaning
+from operators.patterns.automaton import Automaton
+from operators.patterns.in_order import InOrder, Waiting
+from operators.patterns.matcher import Matcher
+from operators.patterns.matches import KeyMatches
+from operators.patterns.saved import restored, saved
+from operators.patterns.skipping import Skip
+from operators.patterns.stages import AfterMatch, Matched, Then
+
+
+@dataclass(frozen=True)
+class Patterns(BatchOperator):
+    """Gives the matches of a pattern in the records of each key."""
+
+    pattern: Then
+    key: Key
+    paired: bool
+    """Whether pairs of a key and a record arrive."""
+    time: TimeSelector
+    within_us: int | None
+    after_match: AfterMatch
+    emit: Emit
+    max_matches: int
+    """The most matches of a key that may be under way."""
+    on_error: OnError = "fail"
+
+    @property
+    def properties(self) -> Properties:
+        """The output of late records, the treatment of those that fail, the state's meaning."""
+        meaning = {
+            "kind": "pattern",
+            "key": key_meaning(self.key, self.paired),
+            "stages": self.pattern.meaning,
+            "within": "forever" if self.within_us is None else f"{self.within_us} us",
+            "after_match": str(self.after_match),
+            **self.time.meaning,
+            **emit_meaning(self.emit),
+        }
+        return Properties(on_error=self.on_error, outputs=(LATE,), meaning=meaning)
+
+    def open(self, context: TaskContext) -> BatchFunction:
+        """The matches of one task, of which none is under way."""
+        return with_units_checked(_Patterns(self, context), [self.time], context)
+
+
+class _Patterns(BatchFunction):
+    """Brings the records of each key to its matches: in the order of time, or as they come."""
+
+    def __init__(self, operator: Patterns, context: TaskContext) -> None:
+        self._operator = operator
+        self._task = context
+        self._send_late = context.side_outputs.get(LATE)
+        self._in_order = operator.emit == "final"
+        self._within_us = operator.within_us
+        self._matcher = Matcher(
+            Automaton(operator.pattern),
+            Skip.of(operator.after_match, operator.pattern),
+            operator.within_us,
+            in_order=self._in_order,
+        )
+        self._is_exact = self._matcher.is_exact and operator.within_us is not None
+        self._keys: dict[Any, KeyMatches] = {}
+        self._under_way = 0
+        self._waiting = InOrder()
+        self._due: list[tuple[int, int, Any]] = []
+        """The watermarks at which keys are looked at, each key once; and the keys."""
+        self._numbers = count()
+        self._watermark_us = START_OF_TIME
+        find = (lambda pair: pair[0]) if operator.paired else key_finder(operator.key)
+        self._key: Callable[[Any], Any] = find
+
+    def process(self, batch: list[Any]) -> list[Matched]:
+        times = self._times(batch)
+        if self._in_order:
+            self._add(batch, times, self._waiting.add)
+            return []
+        ready: list[Waiting] = []
+        self._add(batch, times, ready.append)
+        out: list[Matched] = []
+        for waiting in ready:
+            self._take(waiting, out)
+        return out
+
+    def on_watermark(self, watermark_us: int) -> Iterator[list[Matched]]:
+        self._watermark_us = watermark_us
+        yield from self._taken(self._waiting.take(watermark_us))
+        out: list[Matched] = []
+        while self._due and self._due[0][0] <= watermark_us:
+            self._look_at(heappop(self._due)[2], watermark_us, out)
+        yield from self._batches(out)
+
+    def on_end(self) -> Iterator[list[Matched]]:
+        yield from self._taken(sorted(self._waiting))
+        out: list[Matched] = []
+        for kept in self._keys.values():
+            out += self._matcher.finish(kept)
+        yield from self._batches(out)
+
+    def metrics(self) -> Mapping[str, Any]:
+        return {"partial_matches": self._under_way}
+
+    def snapshot(self) -> KeyedState:
+        waiting: dict[Any, list[Waiting]] = {}
+        for each in self._waiting:
+            key, own = self._found(each[2], waiting)
+            if own is None:
+                own = waiting[key] = []
+            own.append(each)
+        keys = dict.fromkeys((*self._keys, *waiting))
+        pairs = (
+            (key, (self._watermark_us, *saved(waiting.get(key, ()), self._keys.get(key))))
+            for key in keys
+            if waiting.get(key) or self._keys[key]
+        )
+        return KeyedState.of(pairs, pickle=self._task.pickle)
+
+    def restore(self, state: KeyedState) -> None:
+        last = 0
+        all_waiting: list[Waiting] = []
+        for key, (watermark_us, *parts) in state.items():
+            key = dict_key(key)
+            self._watermark_us = max(self._watermark_us, watermark_us)
+            waiting, kept, number = restored(parts)
+            last = max(last, number)
+            all_waiting += ((time_us, arrival, key, record) for time_us, arrival, record in waiting)
+            if kept:
+                self._keys[key] = kept
+                self._under_way += kept.size
+                self._plan_look(key, kept)
+        self._numbers = count(last + 1)
+        # of several tasks, records may have the same numbers
+        for time_us, _, key, record in sorted(all_waiting, key=lambda each: each[:2]):
+            self._waiting.add((time_us, next(self._numbers), key, record))
+
+    def _times(self, batch: list[Any]) -> Iterable[int | None]:
+        """The times of all records; None for one without a time, which is rescued."""
+        time, rescue = self._operator.time, self._task.rescue
+        if rescue is None:
+            return time.all_microseconds(batch, self._task.failing)
+        times: list[int | None] = []
+        for record in batch:
+            try:
+                times.append(time.microseconds(record))
+            except BaseException as error:  # noqa: BLE001 - `rescue` raises what is not its
+                rescue(self._record(record), error)
+                times.append(None)
+        return times
+
+    def _add(
+        self, batch: list[Any], times: Iterable[int | None], add: Callable[[Waiting], None]
+    ) -> None:
+        paired, key, numbers = self._operator.paired, self._key, self._numbers
+        late: list[Any] = []
+        for record, time_us in zip(batch, times, strict=True):
+            if time_us is None:
+                continue
+            if time_us <= self._watermark_us:
+                late.append(self._record(record))
+                continue
+            event = record[1] if paired else record
+            add((time_us, next(numbers), key(record), event))
+        if late:
+            self.late += len(late)
+            if self._send_late is not None:
+                self._send_late(late)
+
+    def _taken(self, ready: Iterable[Waiting]) -> Iterator[list[Matched]]:
+        out: list[Matched] = []
+        for waiting in ready:
+            self._take(waiting, out)
+            if len(out) >= self._task.batch_size:
+                yield from self._batches(out)
+                out = []
+        yield from self._batches(out)
+
+    def _take(self, waiting: Waiting, out: list[Matched]) -> None:
+        """Bring one record to its key."""
+        time_us, number, key, record = waiting
+        matcher = self._matcher
+        if type(key) is str or type(key) is int:
+            kept = self._keys.get(key)
+        else:
+            key, kept = self._found(key, self._keys)
+        if self._in_order:
+            number = next(self._numbers)
+            if kept is not None and self._is_exact:
+                before = kept.size
+                out += matcher.expire(kept, time_us)
+                self._under_way += kept.size - before
+        try:
+            plan = matcher.plan(kept, record)
+        except BaseException as error:
+            if self._task.rescue is None:
+                self._task.failing.on(record)
+                raise
+            self._task.rescue(record, error)
+            return
+        if plan is None:
+            return
+        if kept is None:
+            kept = self._keys[key] = KeyMatches()
+        before = kept.size
+        out += matcher.do(plan, kept, record, time_us, number)
+        if kept.size > kept.sweep_at:
+            self._sweep(key, kept, time_us, out)
+        self._under_way += kept.size - before
+        if kept.due_us is None:
+            if kept:
+                self._plan_look(key, kept)
+            if kept.due_us is None and not kept:
+                del self._keys[key]
+
+    def _sweep(self, key: Any, kept: KeyMatches, time_us: int, out: list[Matched]) -> None:
+        """Look for matches whose time is over, where there are many; raise if they are too many."""
+        if self._within_us is not None:
+            proven = time_us if self._in_order else self._watermark_us + 1
+            out += self._matcher.expire(kept, proven)
+        kept.sweep_at = max(kept.sweep_at, 2 * kept.size)
+        most = self._operator.max_matches
+        if kept.size > most:
+            raise RuntimeError(
+                f"pattern() has {kept.size:,} matches under way for the key {key!r:.80}, expected "
+                f"at most max_matches={most:,}\n\n"
+                "hint: a shorter within=..., Next in place of FollowedBy or FollowedByAny, or "
+                "after_match='skip_past_last_event' leave fewer; or set max_matches"
+            )
+        kept.sweep_at = min(kept.sweep_at, most)
+
+    def _look_at(self, key: Any, watermark_us: int, out: list[Matched]) -> None:
+        """Drop what is too old of a key, which was due."""
+        kept = self._keys[key]
+        before = kept.size
+        out += self._matcher.expire(kept, watermark_us + 1)
+        self._under_way += kept.size - before
+        kept.due_us = None
+        if kept:
+            self._plan_look(key, kept, watermark_us)
+        else:
+            del self._keys[key]
+
+    def _plan_look(self, key: Any, kept: KeyMatches, now_us: int | None = None) -> None:
+        """Have the key looked at when its oldest match is too old, if that gives results.
+
+        If it only frees memory, not often.
+        """
+        if self._within_us is None:
+            return
+        due_us = kept.oldest_us + self._within_us - 1
+        if now_us is not None:
+            seldom = 1 if self._matcher.is_exact else max(1, self._within_us // _LOOKS)
+            due_us = max(due_us, now_us + seldom)
+        kept.due_us = due_us
+        heappush(self._due, (due_us, next(self._numbers), key))
+
+    def _found(self, key: Any, of: dict[Any, Any]) -> tuple[Any, Any]:
+        """The key as a dict finds it again, and its value or None."""
+        key, found = found_again(key, of)
+        return key, None if found is NONE else found
+
+    def _record(self, record: Any) -> Any:
+        return record[1] if self._operator.paired else record
+
+    def _batches(self, out: list[Matched]) -> Iterator[list[Matched]]:
+        most = self._task.batch_size
+        return (out[at : at + most] for at in range(0, len(out), most))
+
+
+_LOOKS = 8
+"""How often matches of a key that are too old are dropped in the time that one may take."""
