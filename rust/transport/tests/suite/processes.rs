@@ -7,7 +7,9 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::support::{Directory, Kind, ReceiveBatch as _, channel, connect, emit, receive_all};
+use crate::support::{
+    Directory, Kind, NOTICED, ReceiveBatch as _, channel, connect, emit, receive_all,
+};
 use oka_transport::{ChannelSpec, EmitError, Network, NetworkConfig, ReceiveError};
 
 const KINDS: [Kind; 4] = [Kind::Shm, Kind::Ipc, Kind::Tcp, Kind::Curve];
@@ -74,7 +76,7 @@ fn a_sink_process_acknowledges_everything_before_it_exits() {
 }
 
 #[test]
-fn a_killed_process_is_noticed_within_a_second() {
+fn a_killed_process_is_noticed() {
     let config = NetworkConfig {
         reconnect_timeout: Duration::from_millis(200),
         ..NetworkConfig::default()
@@ -93,7 +95,7 @@ fn a_killed_process_is_noticed_within_a_second() {
             .find_map(|number| emit(&output, number, 100).err())
             .unwrap();
         assert!(matches!(error, EmitError::Lost(_)), "{error}");
-        assert!(killed.elapsed() < Duration::from_secs(1), "{kind:?}");
+        assert!(killed.elapsed() < NOTICED, "{kind:?}");
 
         let directory = Directory::new();
         let middle = directory.bind(kind, "middle", &config);
@@ -108,7 +110,7 @@ fn a_killed_process_is_noticed_within_a_second() {
         sink.wait().unwrap();
         let killed = Instant::now();
         assert!(matches!(middle.receive_batch(), Err(ReceiveError::Lost(_))));
-        assert!(killed.elapsed() < Duration::from_secs(1), "{kind:?}");
+        assert!(killed.elapsed() < NOTICED, "{kind:?}");
     }
 }
 

@@ -156,6 +156,9 @@ pub fn receive_all(
     Ok(next)
 }
 
+/// Within which a peer that is gone is noticed, on a machine with much to do besides.
+pub const NOTICED: Duration = Duration::from_secs(20);
+
 /// Waits for what another thread brings about.
 pub fn wait_until(mut condition: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_mins(1);
