@@ -36,11 +36,12 @@ class ColumnKeyNumbers(KeyNumbers):
         keys, rows = distinct_keys(columns)
         has_own = not _WITH_OWN_NUMBERS.isdisjoint(map(type, keys))
         found: Numbers = np.array(
-            list(map(self._number, keys)) if has_own else self.of_keys(keys), np.int64
+            list(map(self.number, keys)) if has_own else self.of_keys(keys), np.int64
         )[rows]
         return found
 
-    def _number(self, key: Any) -> int:
+    def number(self, key: Any) -> int:
+        """The number of one key, as a value of Python."""
         if isinstance(key, int | float) and _is_its_number(key):
             return int(key)
         return self._numbers.get(key) or self.of_key(key)

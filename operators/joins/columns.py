@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from engine.columns import joined, with_wide_codes, without_rows
 from engine.network import Join as Matcher
@@ -23,7 +22,7 @@ from operators.columns.numbers import (
     plain_keys,
 )
 from operators.columns.rows import decoded_parts, encoded_runs, taken
-from operators.event_time import FARTHEST_US, MICROSECONDS, Unit
+from operators.columns.times import times_of
 from operators.joins.joining import NEVER, Joining, JoinInput
 from operators.joins.records import in_64_bits, steps
 
@@ -175,7 +174,7 @@ class JoinColumns:
         """The rows in the columns that those before had, the numbers of their keys, their times."""
         batch = self._of_schema(side, batch)
         of = self._inputs[side]
-        return batch, self._keys.of(self._key_columns(side, of, batch)), _times(of, batch)
+        return batch, self._keys.of(self._key_columns(side, of, batch)), times_of(of.time, batch)
 
     def _key_columns(self, side: int, of: JoinInput, batch: pa.RecordBatch) -> list[pa.Array]:
         if of.key is None or callable(of.time.item) or of.time.item is None:
@@ -242,36 +241,6 @@ class JoinColumns:
         if side:
             return _named([*nothing, *rows.columns], names, rows.schema.names)
         return _named([*rows.columns, *nothing], rows.schema.names, names)
-
-
-def _times(of: JoinInput, batch: pa.RecordBatch) -> Numbers:
-    """The times of all rows in microseconds. Raises ValueError for one that is too far away."""
-    numbers, selector = of.time.in_columns(batch)
-    times = _microseconds(numbers, selector.unit)
-    if times is None or (len(times) and max(int(times.max()), -int(times.min())) > FARTHEST_US):
-        raise ValueError(
-            f"a time of the column {of.time.item_of_columns!r} is more than 146,000 years from "
-            "1970\n\nhint: say what numbers count by unit=..."
-        )
-    return times - selector.before_us if selector.before_us else times
-
-
-def _microseconds(numbers: pa.Array, unit: Unit) -> Numbers | None:
-    """None where they are more than 64 bits."""
-    if pa.types.is_floating(numbers.type):
-        with np.errstate(over="ignore"):  # infinite is too far, too
-            given = numbers.to_numpy()
-            scaled = given / 1000 if unit == "ns" else given * MICROSECONDS[unit]
-        is_far = len(scaled) and np.abs(scaled).max() > FARTHEST_US
-        return None if is_far else np.rint(scaled).astype(np.int64)
-    try:
-        integers = numbers.cast(pa.int64())
-        if unit in ("s", "ms"):
-            integers = pc.multiply_checked(integers, pa.scalar(MICROSECONDS[unit], pa.int64()))
-    except pa.ArrowInvalid:
-        return None
-    times: Numbers = integers.to_numpy()
-    return np.floor_divide(times, 1000) if unit == "ns" else times
 
 
 def _pairs(
