@@ -28,6 +28,7 @@ from operators.joins import (
 )
 from operators.keyed_aggregates import KeyedAggregates
 from operators.keys import check_keys_alike
+from operators.order import KeyedOrder
 from operators.patterns.keyed_patterns import KeyedPatterns
 from operators.process import KeyedProcess
 from operators.reduce import Reduce
@@ -49,7 +50,7 @@ R = TypeVar("R")
 K = TypeVar("K")
 
 
-class KeyedStream(KeyedAggregates[K], KeyedPatterns, KeyedProcess, Generic[K, T]):
+class KeyedStream(KeyedAggregates[K], KeyedPatterns, KeyedProcess, KeyedOrder[T], Generic[K, T]):
     """Records of type T, all those of one key of type K in one task, in order of arrival.
 
     `reduce` is Python per record; `count`, `sum`, `min`, `max`, `mean`, `first`, `last`,

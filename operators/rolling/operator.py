@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from engine.graph.batch_operator import BatchFunction, BatchOperator
 from engine.graph.context import TaskContext
@@ -25,6 +25,8 @@ class NativeRolling(BatchOperator, GivesTime):
     rolling: Rolling
     of_keys: NativeAggregate
     """The aggregations, and the places of keys and values in a record."""
+
+    function: ClassVar[type["RollingFunction"]]
 
     @classmethod
     def of(
@@ -75,10 +77,10 @@ class NativeRolling(BatchOperator, GivesTime):
             keeps_late=LATE in context.side_outputs,
             rescue=of_keys.rescue(context),
         )
-        return with_units_checked(_Rolling(aggregate, context, self), [by.time], context)
+        return with_units_checked(self.function(aggregate, context, self), [by.time], context)
 
 
-class _Rolling(TimedFunction):
+class RollingFunction(TimedFunction):
     """Takes records; gives each with its values when the watermark has passed it, or at once."""
 
     def __init__(self, aggregate: Any, context: TaskContext, operator: NativeRolling) -> None:
@@ -87,8 +89,13 @@ class _Rolling(TimedFunction):
         self._at_once = by.emit == "updates"
 
     def process(self, batch: Any) -> Any:
+        """What comes at once."""
         self._add(batch)
         return self._aggregate.complete(END_OF_TIME) if self._at_once else []
 
     def restore(self, state: KeyedState) -> None:
+        """Go on with what others kept."""
         self._aggregate.restore(state.columns, state.entries)
+
+
+NativeRolling.function = RollingFunction
