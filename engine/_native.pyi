@@ -543,23 +543,36 @@ class Join:
     the caller keeps the rest; 0 is no row. Numbers of keys and times go in as a list or an array of
     64 bits each; numbers of rows come out as bytes, 32 bits each. It is an interval join with `between`,
     its bounds; a window join with `windows`, their size, slide and offset, or with the `gap` of
-    sessions; else a temporal one. All of these are in microseconds. One thread at a time.
+    sessions; with `unbounded` one without a bound in time, of how long rows are kept (None is for ever)
+    and "pairs", "semi" or "anti"; else a temporal one. All of these are in microseconds. `aside` tells of
+    which sides an unbounded one gives, in `close`, rows that had no partner. One thread at a time.
     """
     def __len__(self, /) -> int:
         """
         How many rows are kept.
         """
-    def __new__(cls, /, outer: "tuple[bool, bool]", between: "tuple[int, int] | None" = None, windows: "tuple[int, int, int] | None" = None, gap: "int | None" = None) -> Join: ...
+    def __new__(cls, /, outer: "tuple[bool, bool]", between: "tuple[int, int] | None" = None, windows: "tuple[int, int, int] | None" = None, gap: "int | None" = None, unbounded: "tuple[int | None, str] | None" = None, aside: "tuple[bool, bool] | None" = None) -> Join: ...
     def add(self, /, side: "int", keys: "Any", times: "Any") -> "list[bytes]":
         """
         Takes the rows of a batch in. Gives the places in it of the late ones; the numbers of all, 0
-        of the late ones; the left and the right row of each pair, 0 for a missing one; and the rows
-        of the left and of the right that are gone then.
+        of the late ones; the left and the right row of each pair, 0 for a missing one; of an unbounded
+        join the kind of each, a byte: 0 to 3 as in `change`; and the rows of the left and of the right
+        that are gone then.
+        """
+    def change(self, /, side: "int", keys: "Any", times: "Any", kinds: "bytes", identities: "Any") -> "list[bytes]":
+        """
+        As `add`, of rows that come and go: `kinds` has a byte for each, 0 of an insert, 1 and 2 of the
+        row before and after an update, 3 of a delete. Only equal rows of a side have the same of
+        `identities`. Late are also those that are to go and are not there.
         """
     def close(self, /, watermark: "int", most: "int") -> "list[bytes]":
         """
         Says that all rows that follow are later than this, but for late ones. Gives the same as
         `add`. If these are `most` pairs or more, it has to be called again before anything else.
+        """
+    def identities(self, /, side: "int") -> "list[int]":
+        """
+        The identities of the rows that are kept of a side, where rows go.
         """
     def kept(self, /, side: "int") -> "list[bytes]":
         """
@@ -570,10 +583,10 @@ class Join:
         """
         The numbers of all keys of which rows are kept.
         """
-    def restore(self, /, side: "int", keys: "Any", times: "Any", are_joined: "list[bool]", watermark: "int | None") -> "bytes":
+    def restore(self, /, side: "int", keys: "Any", times: "Any", are_joined: "list[bool]", watermark: "int | None", identities: "Any" = None) -> "bytes":
         """
         Goes on with rows that were kept, those of a key behind each other; `watermark` was that of
-        all. Gives their numbers.
+        all, and rows that may go have their `identities`. Gives their numbers.
         """
 
 @final
@@ -858,11 +871,12 @@ class Network:
         """
         Lets `receive` give what still comes of side inputs, and wait for their end.
         """
-    def output_gate(self, /, channels: "list[int]", partitioner: "str", key: "int | str | tuple[int | str, ...] | None" = None, pickle: "bool" = False) -> OutputGate:
+    def output_gate(self, /, channels: "list[int]", partitioner: "str", key: "int | str | tuple[int | str, ...] | None" = None, pickle: "bool" = False, columns: "int | str | tuple[int | str, ...] | None" = None) -> OutputGate:
         """
         The gate to these output channels. `partitioner` is forward (one channel), rebalance,
         broadcast, or hash by `key`: an item of a tuple or list (int), a field of a dict (str), or
-        the record itself (None). With `pickle`, what cannot travel otherwise is pickled.
+        the record itself (None); `columns` is the key of columns, where that is in another place. With
+        `pickle`, what cannot travel otherwise is pickled.
         """
     def pause(self, /, channels: "list[int]", reason: "str") -> None:
         """

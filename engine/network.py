@@ -121,8 +121,10 @@ def open_output_gate(
 
     With `pickle`, objects that cannot travel otherwise are pickled.
     """
-    key = partitioner.key if isinstance(partitioner, Hash) else None
-    return network.output_gate(list(channels), partitioner.name, key, pickle)
+    key = columns = None
+    if isinstance(partitioner, Hash):
+        key, columns = partitioner.key, partitioner.columns
+    return network.output_gate(list(channels), partitioner.name, key, pickle, columns)
 
 
 register_extensions(

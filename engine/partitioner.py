@@ -26,10 +26,12 @@ class Hash:
     """Records of one key go to one task.
 
     `key` is the index of a tuple's or list's item, the name of a dict's field, several of them,
-    which are one key, or None: the record itself is the key.
+    which are one key, or None: the record itself is the key. `columns` has the key of columns where
+    it is in another place.
     """
 
     key: int | str | tuple[int | str, ...] | None
+    columns: int | str | tuple[int | str, ...] | None = None
     name: ClassVar[str] = "hash"
 
 

@@ -36,6 +36,7 @@ from operators.aggregates import (
     Sum,
     Top,
 )
+from operators.changes import Change
 from operators.combine import combine
 from operators.keyed_stream import KeyedStream
 from operators.lookup_join import Cache, Lookup
@@ -54,6 +55,7 @@ from operators.process import (
 )
 from operators.rolling import RollingStream
 from operators.stream import Stream, source
+from operators.tables import Table
 from operators.windows import (
     Accumulator,
     CountWindow,
@@ -73,6 +75,7 @@ __all__ = [
     "BroadcastState",
     "Cache",
     "Cancelled",
+    "Change",
     "CoProcessFunction",
     "ConnectedStreams",
     "Count",
@@ -109,6 +112,7 @@ __all__ = [
     "SplitReader",
     "Stream",
     "Sum",
+    "Table",
     "TaskContext",
     "Top",
     "Tumbling",

@@ -37,6 +37,7 @@ from operators.rolling import Emit as RollingEmit
 from operators.rolling import Rolling, RollingStream, spans_of
 from operators.rolling import check_emit as check_rolling_emit
 from operators.stream import Stream, check_on_error, own, second, side, then
+from operators.tables import KeyedTables
 from operators.windows.assigners import Assigner, CountWindow
 from operators.windows.windowed_stream import WindowedStream
 from operators.windows.windowing import Emit as WindowEmit
@@ -50,7 +51,14 @@ R = TypeVar("R")
 K = TypeVar("K")
 
 
-class KeyedStream(KeyedAggregates[K], KeyedPatterns, KeyedProcess, KeyedOrder[T], Generic[K, T]):
+class KeyedStream(
+    KeyedAggregates[K],
+    KeyedPatterns,
+    KeyedProcess,
+    KeyedOrder[T],
+    KeyedTables[K, T],
+    Generic[K, T],
+):
     """Records of type T, all those of one key of type K in one task, in order of arrival.
 
     `reduce` is Python per record; `count`, `sum`, `min`, `max`, `mean`, `first`, `last`,

@@ -14,6 +14,7 @@ from engine.column_values import values_of
 from engine.columns import column_of
 from engine.network import plain_keys as to_plain
 from engine.network import take_rows
+from engine.state import encode_value
 from operators.key_numbers import FIRST_OTHER, KeyNumbers
 from operators.keys import Item
 
@@ -69,6 +70,16 @@ def plain_keys(key: Key, columns: list[pa.Array]) -> list[pa.Array]:
     names = [str(item) for item in _items(key)]
     plain: list[pa.Array] = to_plain(pa.RecordBatch.from_arrays(columns, names)).columns
     return plain
+
+
+def row_numbers(numbers: ColumnKeyNumbers, batch: pa.RecordBatch) -> Numbers:
+    """A number for each row, which only equal rows share."""
+    try:
+        columns = plain_keys(tuple(range(batch.num_columns)), batch.columns)
+    except TypeError:  # of a column that holds no keys, such as one of lists
+        rows = [encode_value(tuple(row.values()), pickle=False) for row in batch.to_pylist()]
+        return np.array(numbers.of_keys(rows), np.int64)
+    return numbers.of(columns)
 
 
 def kinds_of_keys(columns: Sequence[pa.Array]) -> list[str | None]:

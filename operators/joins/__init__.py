@@ -1,4 +1,4 @@
-"""Joins of two keyed streams: of records of one key that are near each other in event time."""
+"""Joins of two keyed streams: of records of one key, near each other in event time or at any."""
 
 from operators.joins.interval import IntervalJoin, check_between
 from operators.joins.joining import (
@@ -8,14 +8,18 @@ from operators.joins.joining import (
     check_joining,
 )
 from operators.joins.temporal import TemporalJoin
+from operators.joins.unbounded import AntiJoin, SemiJoin, UnboundedJoin
 from operators.joins.window import WindowJoin, Windows
 
 __all__ = [
+    "AntiJoin",
     "How",
     "IntervalJoin",
     "JoinInput",
     "Joining",
+    "SemiJoin",
     "TemporalJoin",
+    "UnboundedJoin",
     "WindowJoin",
     "Windows",
     "check_between",

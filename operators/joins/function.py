@@ -14,7 +14,7 @@ from engine.graph.watermark import START_OF_TIME, Watermark
 from engine.network import Join as Matcher
 from engine.state import KeyedState
 from operators.event_time import LATE, with_units_checked
-from operators.joins.joining import AT_THE_END, NEVER, Joining
+from operators.joins.joining import AT_THE_END, NEVER, SIDES, Joining, Results
 from operators.joins.records import JoinRecords
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ class Join(BatchOperator):
     name: ClassVar[str]
     keeps_joined: ClassVar[bool] = False
     """Whether the state of records has which of them had partners."""
+    sides: ClassVar[tuple[str, ...]] = SIDES
+    """Its side outputs of records without a partner."""
 
     @property
     def properties(self) -> Properties:
@@ -38,7 +40,7 @@ class Join(BatchOperator):
             accepts_encoded=True,
             accepts_columns=True,
             two_inputs=True,
-            outputs=(LATE,),
+            outputs=(LATE, *self.sides),
             makes_watermarks=True,
             meaning={"kind": self.name, **self.joining.meaning, **self.meaning},
         )
@@ -58,19 +60,30 @@ class Join(BatchOperator):
         """The watermark for the results that come behind this one of the inputs."""
 
     @abstractmethod
-    def matcher(self) -> Matcher:
-        """What finds partners by keys and times, without any record."""
+    def matcher(self, aside: tuple[bool, bool]) -> Matcher:
+        """What finds partners by keys and times, without any record.
+
+        It tells of records without a partner on the sides of which they come out, or go `aside`.
+        """
+
+    def results(self, aside: tuple[bool, bool]) -> Results:
+        """What it gives, with these sides' records without a partner in side outputs."""
+        return Results(aside)
 
     def of_records(self, context: TaskContext) -> JoinRecords:
         """The state of a task for records."""
-        keeps_joined = self.keeps_joined
-        return JoinRecords(self.joining, self.matcher(), context, keeps_joined=keeps_joined)
+        results = self.results(_aside(context))
+        matcher, keeps_joined = self.matcher(results.aside), self.keeps_joined
+        return JoinRecords(
+            self.name, self.joining, matcher, context, results, keeps_joined=keeps_joined
+        )
 
-    def of_columns(self) -> "JoinColumns":
+    def of_columns(self, context: TaskContext) -> "JoinColumns":
         """The state of a task for columns."""
         from operators.joins.columns import JoinColumns
 
-        return JoinColumns(self.name, self.joining, self.matcher())
+        results = self.results(_aside(context))
+        return JoinColumns(self.name, self.joining, self.matcher(results.aside), results)
 
 
 class JoinFunction(BatchFunction):
@@ -84,6 +97,7 @@ class JoinFunction(BatchFunction):
         self._operator = operator
         self._context = context
         self._send_late = context.side_outputs.get(LATE)
+        self._send_alone = [context.side_outputs.get(name) for name in SIDES]
         self._state: JoinRecords | JoinColumns = operator.of_records(context)
         self._columns: JoinColumns | None = None
         self._watermark = NEVER
@@ -106,10 +120,12 @@ class JoinFunction(BatchFunction):
     def _of_columns(self, state: "JoinColumns", side: int, batch: Any) -> Any:
         """As `process`; also the results that waited until the columns were known."""
         waited, found = state.waits, []
-        if len(batch):
-            found = state.add(side, batch)
-        else:
+        if waited or not len(batch):
             state.look(side, batch)
+        if waited and not state.waits:
+            found += state.owed()
+        if len(batch):
+            found += state.add(side, batch)
         self._put_aside(state)
         if not self._has_told and (nothing := state.without_rows()) is not None:
             self._has_told = True
@@ -174,12 +190,17 @@ class JoinFunction(BatchFunction):
         return self._take_columns()
 
     def _take_columns(self) -> "JoinColumns":
-        self._state = self._columns = self._operator.of_columns()
+        self._state = self._columns = self._operator.of_columns(self._context)
         if not self._columns.waits:
             list(self._columns.close(self._watermark))
         return self._columns
 
     def _put_aside(self, state: "JoinRecords | JoinColumns") -> None:
+        for send, alone in zip(self._send_alone, state.alone, strict=True):
+            if alone and send is not None:
+                for records in [alone[:]] if self._columns is None else alone:
+                    send(records)
+                alone.clear()
         if not state.late:
             return
         late, state.late = state.late, []
@@ -197,6 +218,16 @@ class JoinFunction(BatchFunction):
         if self._columns is not None:
             for batch in found:
                 yield from slices(batch, most)
+                self._put_aside(self._state)
+            self._put_aside(self._state)
             return
         while pairs := list(islice(found, most)):
             yield self._operator.joining.made(pairs, self._context.failing)
+            self._put_aside(self._state)
+        self._put_aside(self._state)
+
+
+def _aside(context: TaskContext) -> tuple[bool, bool]:
+    """Of which side somebody reads the records without a partner."""
+    left, right = (name in context.side_outputs for name in SIDES)
+    return left, right

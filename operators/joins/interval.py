@@ -32,9 +32,9 @@ class IntervalJoin(Join):
         """As long ago as the partner of a record can be."""
         return watermark_us - max(0, self.high, -self.low)
 
-    def matcher(self) -> Matcher:
+    def matcher(self, aside: tuple[bool, bool]) -> Matcher:
         """Partners are within the bounds."""
-        return Matcher(self.joining.outer, (limited(self.low), limited(self.high)))
+        return Matcher(self.joining.told(aside), (limited(self.low), limited(self.high)))
 
 
 def check_between(between: object) -> tuple[int, int]:

@@ -1,13 +1,15 @@
 """The state of a join of records: Rust finds the partners, the records themselves are here."""
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any
 
 from engine.graph.context import TaskContext
 from engine.network import Join as Matcher
-from engine.state import KeyedState
+from engine.state import KeyedState, encode_value
+from operators.changes import KINDS, Change, kind_numbers
 from operators.event_time import FARTHEST_US
-from operators.joins.joining import AT_THE_END, NEVER, Joining, Pair
+from operators.joins.joining import AT_THE_END, NEVER, Joining, Results, unknown_row
 from operators.key_numbers import KeyNumbers
 
 
@@ -19,11 +21,28 @@ class JoinRecords:
     """
 
     def __init__(
-        self, joining: Joining, matcher: Matcher, context: TaskContext, *, keeps_joined: bool
+        self,
+        name: str,
+        joining: Joining,
+        matcher: Matcher,
+        context: TaskContext,
+        results: Results,
+        *,
+        keeps_joined: bool,
     ) -> None:
         """`keeps_joined` tells whether the state has which records had partners."""
         self.late: list[Any] = []
         """Records that came too late; the reader empties it."""
+        self.alone: tuple[list[Any], list[Any]] = ([], [])
+        """Records for the side outputs of those without a partner; the reader empties it."""
+        self._name = name
+        self._outer = joining.outer
+        self._results = results
+        self._pickle = context.pickle
+        self._came = 0
+        """How many records came, where that is their time."""
+        self._identities = KeyNumbers(), KeyNumbers()
+        """Of equal rows of a table one number, by their encodings."""
         self._inputs = joining.inputs
         self._failing = context.failing
         self._matcher = matcher
@@ -38,30 +57,45 @@ class JoinRecords:
         """The number of records in the state."""
         return len(self._matcher)
 
-    def add(self, side: int, batch: list[Any]) -> list[Pair]:
+    def add(self, side: int, batch: list[Any]) -> list[Any]:
         """Take records; return their pairs with records that came before."""
-        times, keys, records = self._inputs[side].parts(batch, self._failing)
+        of = self._inputs[side]
+        times, keys, came = of.parts(batch, self._failing)
         numbers = self._keys.of_keys(keys)
+        if times is None:
+            times = list(range(self._came, self._came + len(numbers)))
+            self._came += len(numbers)
+        records = came
         try:
-            late, rows, *step = self._matcher.add(side, numbers, times)
+            if of.changes:
+                kinds = kind_numbers(came)
+                records = [change.record for change in came]
+                late, rows, *step = self._matcher.change(
+                    side, numbers, times, kinds, self._identities_of(side, records)
+                )
+            else:
+                late, rows, *step = self._matcher.add(side, numbers, times)
         except ValueError:
-            far = (row for row, time in zip(records, times, strict=True) if abs(time) > FARTHEST_US)
-            self._failing.on(next(far))
+            far = (row for row, time in zip(came, times, strict=True) if abs(time) > FARTHEST_US)
+            self._failing.on(next(far, None))
             raise
         if late:
-            self.late += [records[place] for place in _numbers(late)]
+            self._take_late(of.time is None, [came[place] for place in _numbers(late)])
         self._keep(side, rows, records)
-        return list(self._pairs(*step)) if any(step) else []
+        found = list(self._made(*step)) if any(step) else []
+        if of.changes:
+            self._forget()
+        return found
 
-    def close(self, watermark: float) -> Iterator[Pair]:
+    def close(self, watermark: float) -> Iterator[Any]:
         """The pairs that are complete when all that follow are later than this, in microseconds.
 
         Also records that can get no partner. It is to be read to its end.
         """
         self._watermark = max(self._watermark, watermark)
         for step in steps(self._matcher, self._watermark):
-            yield from self._pairs(*step)
-        self._keys.forget_others(self.kept, self._matcher.keys)
+            yield from self._made(*step)
+        self._forget()
 
     def snapshot(self, pickle: bool) -> KeyedState:
         """For each key the watermark, and the records of both sides with their times."""
@@ -95,8 +129,14 @@ class JoinRecords:
                 keys, times, records, *joined = map(list, zip(*rows, strict=True))
                 are_joined = joined[0] if joined else [False] * len(rows)
                 watermark = in_64_bits(self._watermark)
-                numbers = self._matcher.restore(side, keys, times, are_joined, watermark)
+                identities = None
+                if self._inputs[side].changes:
+                    identities = self._identities_of(side, records)
+                numbers = self._matcher.restore(
+                    side, keys, times, are_joined, watermark, identities
+                )
                 self._keep(side, numbers, records)
+                self._came = max(self._came, 1 + max(times))
 
     def _of_windows(self, parts: list[Any]) -> list[list[Any]]:
         """The records with their times, as `snapshot` gives them, from a state of windows.
@@ -119,15 +159,54 @@ class JoinRecords:
             kept[row] = record
         kept[0] = None  # late ones have this number
 
-    def _pairs(self, lefts: bytes, rights: bytes, *gone: bytes) -> Iterator[Pair]:
-        left, right = self._records
+    def _made(self, lefts: bytes, rights: bytes, kinds: bytes, *gone: bytes) -> Iterator[Any]:
         if lefts:
-            for one, other in zip(_numbers(lefts), _numbers(rights), strict=True):
-                yield left[one], right[other]
+            numbers = _numbers(lefts), _numbers(rights)
+            if self._results.are_changes or self._results.are_rows or any(self._results.aside):
+                yield from self._chosen(*numbers, kinds)
+            else:
+                left, right = self._records
+                for one, other in zip(*numbers, strict=True):
+                    yield left[one], right[other]
         for kept, rows in zip(self._records, gone, strict=True):
             if rows:
                 for row in _numbers(rows):
                     kept[row] = None
+
+    def _chosen(self, lefts: memoryview, rights: memoryview, kinds: bytes) -> Iterator[Any]:
+        """What comes out of pairs, some of which are records without a partner.
+
+        Where an unbounded join gives its results at once, others are for side outputs.
+        """
+        left, right = self._records
+        has_kinds, results = bool(kinds), self._results
+        for place, (one, other) in enumerate(zip(lefts, rights, strict=True)):
+            pair = left[one], right[other]
+            if not has_kinds and not (one and other):
+                side = 0 if one else 1
+                if results.aside[side]:
+                    self.alone[side].append(pair[side])
+                if results.are_changes or results.are_rows or not self._outer[side]:
+                    continue
+            made = pair[0] if results.are_rows else pair
+            yield Change(KINDS[kinds[place]], made) if results.are_changes else made
+
+    def _identities_of(self, side: int, records: list[Any]) -> list[int]:
+        pickle = self._pickle
+        return self._identities[side].of_keys([encode_value(each, pickle) for each in records])
+
+    def _take_late(self, is_unknown: bool, late: list[Any]) -> None:
+        """Put records aside that are late; without times, rows that go have to be there."""
+        if is_unknown:
+            self._failing.on(late[0])
+            raise unknown_row(self._name, late[0].record)
+        self.late += late
+
+    def _forget(self) -> None:
+        """Forget keys and rows that are not kept any more."""
+        self._keys.forget_others(self.kept, self._matcher.keys)
+        for side, identities in enumerate(self._identities):
+            identities.forget_others(self.kept, partial(self._matcher.identities, side))
 
 
 def steps(matcher: Matcher, watermark: float) -> Iterator[list[bytes]]:

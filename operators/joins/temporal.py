@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from engine.network import Join as Matcher
 from operators.joins.function import Join
+from operators.joins.joining import SIDES
 
 
 @dataclass(frozen=True)
@@ -11,11 +12,12 @@ class TemporalJoin(Join):
     """Joins a record of the left at t with the newest one of the right of its key, up to t."""
 
     name = "temporal_join"
+    sides = SIDES[:1]
 
     def watermark_of_results(self, watermark_us: int) -> int:
         """The same: a record waits for it."""
         return watermark_us
 
-    def matcher(self) -> Matcher:
+    def matcher(self, aside: tuple[bool, bool]) -> Matcher:
         """The partner is the newest version."""
-        return Matcher(self.joining.outer)
+        return Matcher(self.joining.told(aside))

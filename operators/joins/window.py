@@ -32,9 +32,9 @@ class WindowJoin(Join):
             return watermark_us
         return first_start(self.assigner, watermark_us + 1) - 1
 
-    def matcher(self) -> Matcher:
+    def matcher(self, aside: tuple[bool, bool]) -> Matcher:
         """Partners are in the same window."""
-        assigner, outer = self.assigner, self.joining.outer
+        assigner, outer = self.assigner, self.joining.told(aside)
         if isinstance(assigner, Session):
             return Matcher(outer, gap=min(microseconds(assigner.gap), FARTHEST_US // 2))
         size, slide = microseconds(assigner.size), microseconds(assigner.slide)

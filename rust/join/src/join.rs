@@ -1,6 +1,7 @@
 //! A join in one task: which rows it keeps, and what each batch and each watermark makes of them.
 
 use crate::key::{Keys, NEVER, Row};
+use crate::unbounded::{Gives, Index, Kind};
 use oka_window::{RadixHeap, Windows};
 
 /// The number of no row.
@@ -20,6 +21,9 @@ pub enum Rule {
     Windows(Windows),
     /// The same of sessions, which a pause of at most [`oka_window::LONGEST`] ends.
     Sessions { gap: i64 },
+    /// Each with all of the other side, at once. A row is kept until the watermark is so far behind its
+    /// time: `i64::MAX` is for ever.
+    Unbounded { keep: i64, gives: Gives },
 }
 
 /// A join of rows of the left (0) and of the right (1); see [`Rule`].
@@ -38,6 +42,8 @@ pub struct Join {
     pub(crate) rule: Rule,
     /// Of which side rows come without a partner, too.
     pub(crate) outer: [bool; 2],
+    /// Of which side an unbounded join tells which rows expire without having had a partner.
+    pub(crate) aside: [bool; 2],
     /// [`BEFORE`] the first.
     pub(crate) watermark: i64,
     /// The start of the first window that is not complete.
@@ -49,6 +55,7 @@ pub struct Join {
     /// How many rows of the left have been given of the window that comes next.
     pub(crate) given: usize,
     numbers: [Numbers; 2],
+    pub(crate) indexes: [Index; 2],
 }
 
 /// What a batch or a watermark has come to.
@@ -59,6 +66,8 @@ pub struct Step {
     /// The number of each row of the batch; [`NO_ROW`] of the late ones.
     pub rows: Vec<u32>,
     pub pairs: Vec<Pair>,
+    /// Of an unbounded join, what each pair is that a batch has given.
+    pub kinds: Vec<Kind>,
     /// Those that are not kept any more, by side. The next step may give their numbers to others.
     pub gone: [Vec<u32>; 2],
 }
@@ -71,6 +80,8 @@ pub struct Kept {
     pub rows: Vec<u32>,
     /// Whether each has had a partner, where rows of this side come without one.
     pub are_joined: Vec<bool>,
+    /// To restore rows that may go: their identities, see [`crate::Changes`].
+    pub identities: Vec<i64>,
 }
 
 /// The numbers of the rows of one side.
@@ -85,6 +96,7 @@ impl Join {
         Self {
             rule,
             outer,
+            aside: [false; 2],
             watermark: BEFORE,
             first_open: BEFORE,
             keys: Keys::default(),
@@ -92,12 +104,26 @@ impl Join {
             step: Step::default(),
             given: 0,
             numbers: Default::default(),
+            indexes: Default::default(),
         }
+    }
+
+    /// Of which side an unbounded join tells, when rows expire, which had no partner.
+    #[must_use]
+    pub fn aside(mut self, aside: [bool; 2]) -> Self {
+        self.aside = aside;
+        self
     }
 
     /// Takes the rows of a batch in, of which `keys` are the numbers of their keys.
     pub fn add(&mut self, side: usize, keys: &[i64], times: &[i64]) -> &Step {
         self.begin();
+        if let Rule::Unbounded { .. } = self.rule {
+            for (place, row) in keys.iter().copied().zip(times.iter().copied()).enumerate() {
+                self.come(side, place, row, None);
+            }
+            return &self.step;
+        }
         for (place, (key, time)) in (0..).zip(keys.iter().zip(times)) {
             if self.is_late(side, *key, *time) {
                 self.step.late.push(place);
@@ -129,6 +155,7 @@ impl Join {
                 Rule::Temporal => self.close_versions(),
                 Rule::Windows(windows) => self.close_windows(&windows, most),
                 Rule::Sessions { gap } => self.close_sessions(gap, most),
+                Rule::Unbounded { .. } => self.close_unbounded(most),
             }
         }
         &self.step
@@ -139,13 +166,14 @@ impl Join {
         self.begin();
         self.advance(watermark.unwrap_or(BEFORE));
         let rows = kept.keys.iter().zip(&kept.times).zip(&kept.are_joined);
-        for ((key, time), is_joined) in rows {
+        for (place, ((key, time), is_joined)) in rows.enumerate() {
             let number = self.number(side);
             let row = Row {
                 time: *time,
                 number,
                 is_joined: *is_joined,
             };
+            self.index(side, &row, kept.identities.get(place).copied());
             self.keep(side, *key, row);
         }
         &self.step
@@ -189,12 +217,13 @@ impl Join {
         }
     }
 
-    fn is_late(&self, side: usize, key: i64, time: i64) -> bool {
+    pub(crate) fn is_late(&self, side: usize, key: i64, time: i64) -> bool {
         match self.rule {
             Rule::Interval { .. } => self.has_come(time),
             Rule::Temporal => side == 0 && self.has_come(time),
             Rule::Windows(_) => time < self.first_open,
             Rule::Sessions { gap } => self.is_behind_sessions(key, time, gap),
+            Rule::Unbounded { keep, .. } => self.has_come(time.saturating_add(keep)),
         }
     }
 
@@ -208,6 +237,10 @@ impl Join {
             Rule::Temporal => self.keep_version(side, key, row),
             Rule::Windows(windows) => self.keep_in_windows(side, key, row, &windows),
             Rule::Sessions { gap } => self.keep_in_sessions(side, key, row, gap),
+            Rule::Unbounded { .. } => {
+                let slot = self.keys.slot(key);
+                self.keep_unbounded(side, slot, row);
+            }
         }
     }
 
@@ -240,17 +273,18 @@ impl Join {
         None
     }
 
-    fn begin(&mut self) {
+    pub(crate) fn begin(&mut self) {
         self.step.late.clear();
         self.step.rows.clear();
         self.step.pairs.clear();
+        self.step.kinds.clear();
         for (numbers, gone) in self.numbers.iter_mut().zip(&mut self.step.gone) {
             numbers.free.append(gone);
         }
     }
 
     /// The number of a row of the batch.
-    fn number(&mut self, side: usize) -> u32 {
+    pub(crate) fn number(&mut self, side: usize) -> u32 {
         let numbers = &mut self.numbers[side];
         let number = numbers.free.pop().unwrap_or_else(|| {
             numbers.last = numbers.last.checked_add(1).expect("fewer than 2^32 rows");

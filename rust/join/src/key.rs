@@ -53,6 +53,16 @@ impl Key {
         }
     }
 
+    /// The rows of a side, and those of the other.
+    pub(crate) fn sides(&mut self, side: usize) -> [&mut VecDeque<Row>; 2] {
+        let [left, right] = &mut self.rows;
+        if side == 0 {
+            [left, right]
+        } else {
+            [right, left]
+        }
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.rows.iter().all(VecDeque::is_empty)
     }
@@ -94,6 +104,11 @@ impl Keys {
 
     pub(crate) fn numbers(&self) -> impl ExactSizeIterator<Item = i64> {
         self.slots.keys().copied()
+    }
+
+    /// The slots of all keys.
+    pub(crate) fn slots(&self) -> Vec<u32> {
+        self.slots.values().copied().collect()
     }
 
     pub(crate) fn into_rows(self) -> impl Iterator<Item = Row> {

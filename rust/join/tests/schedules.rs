@@ -79,6 +79,7 @@ impl Tasks {
                         times: places.iter().map(|place| kept.times[*place]).collect(),
                         rows: Vec::new(),
                         are_joined: places.iter().map(|place| kept.are_joined[*place]).collect(),
+                        identities: Vec::new(),
                     };
                     let step = other.restore(side, &share, join.watermark());
                     for (number, place) in step.rows.iter().zip(places) {
@@ -143,6 +144,7 @@ impl Oracle {
                 let is_near = rows.any(|(row, _)| row.0 == key && (row.1 - time).abs() < gap);
                 self.has_come(time + gap - 1) && !is_near
             }
+            Rule::Unbounded { .. } => unreachable!("tested beside"),
         }
     }
 
@@ -156,7 +158,7 @@ impl Oracle {
                 let all = windows.of_slice(windows.slice(time).start);
                 all.last().expect("a window").end - 1
             }
-            Rule::Temporal | Rule::Sessions { .. } => time,
+            Rule::Temporal | Rule::Sessions { .. } | Rule::Unbounded { .. } => time,
         }
     }
 
@@ -193,6 +195,7 @@ impl Oracle {
         match self.rule {
             Rule::Interval { .. } => [self.alone(0), self.alone(1)].concat(),
             Rule::Temporal => self.versions(),
+            Rule::Unbounded { .. } => unreachable!("tested beside"),
             Rule::Windows(windows) => {
                 let mut pairs = Vec::new();
                 let times = self

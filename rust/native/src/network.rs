@@ -174,12 +174,14 @@ impl Network {
 
     /// The gate to these output channels. `partitioner` is forward (one channel), rebalance,
     /// broadcast, or hash by `key`: an item of a tuple or list (int), a field of a dict (str), or
-    /// the record itself (None). With `pickle`, what cannot travel otherwise is pickled.
+    /// the record itself (None); `columns` is the key of columns, where that is in another place. With
+    /// `pickle`, what cannot travel otherwise is pickled.
     #[pyo3(signature = (
         channels: "list[int]",
         partitioner: "str",
         key: "int | str | tuple[int | str, ...] | None" = None,
         pickle: "bool" = false,
+        columns: "int | str | tuple[int | str, ...] | None" = None,
     ))]
     fn output_gate(
         &self,
@@ -187,6 +189,7 @@ impl Network {
         partitioner: &str,
         key: Option<&Bound<'_, PyAny>>,
         pickle: bool,
+        columns: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<OutputGate> {
         let output = |id: u32| {
             self.network.output(id).ok_or_else(|| {
@@ -199,7 +202,7 @@ impl Network {
             .into_iter()
             .map(output)
             .collect::<PyResult<Vec<_>>>()?;
-        OutputGate::new(channels, partitioner, key, pickle)
+        OutputGate::new(channels, partitioner, (key, columns), pickle)
     }
 
     /// The next element of any input: a batch, or what all inputs have come to between two; None once

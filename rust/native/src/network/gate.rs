@@ -102,11 +102,12 @@ impl OutputGate {
 }
 
 impl OutputGate {
-    /// `partitioner` is forward (one channel), hash (by `key`), rebalance or broadcast.
+    /// `partitioner` is forward (one channel), hash (by `key`, that of columns by `columns` if it is
+    /// somewhere else there), rebalance or broadcast.
     pub(crate) fn new(
         channels: Vec<OutputChannel>,
         partitioner: &str,
-        key: Option<&Bound<'_, PyAny>>,
+        (key, columns): (Option<&Bound<'_, PyAny>>, Option<&Bound<'_, PyAny>>),
         pickle: bool,
     ) -> PyResult<Self> {
         let count = channels.len();
@@ -132,7 +133,8 @@ impl OutputGate {
             partitioner
         };
         let rows = match &partitioner {
-            Partitioner::Hash(key) => Some(selectors(key))
+            Partitioner::Hash(key) => Some(columns.map(|key| Key::new(Some(key))).transpose()?)
+                .map(|columns| selectors(columns.as_ref().unwrap_or(key)))
                 .filter(|columns| !columns.is_empty())
                 .map(oka_columnar::Partitioner::new),
             _ => None,

@@ -2,7 +2,7 @@
 
 use crate::columns;
 use crate::error::alone;
-use oka_join::{Kept, Pair, Rule, Step};
+use oka_join::{Changes, Gives, Kept, Kind, Pair, Rule, Step};
 use oka_window::{Windows, is_near};
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyOverflowError, PyValueError};
@@ -17,13 +17,17 @@ use std::sync::{Mutex, MutexGuard};
 /// the caller keeps the rest; 0 is no row. Numbers of keys and times go in as a list or an array of
 /// 64 bits each; numbers of rows come out as bytes, 32 bits each. It is an interval join with `between`,
 /// its bounds; a window join with `windows`, their size, slide and offset, or with the `gap` of
-/// sessions; else a temporal one. All of these are in microseconds. One thread at a time.
+/// sessions; with `unbounded` one without a bound in time, of how long rows are kept (None is for ever)
+/// and "pairs", "semi" or "anti"; else a temporal one. All of these are in microseconds. `aside` tells of
+/// which sides an unbounded one gives, in `close`, rows that had no partner. One thread at a time.
 #[pyclass(frozen, module = "engine._native")]
 pub(crate) struct Join {
     join: Mutex<oka_join::Join>,
 }
 
 type Bytes<'py> = Bound<'py, PyBytes>;
+/// What a step comes to.
+type Given<'py> = [Bytes<'py>; 7];
 
 #[pymethods]
 impl Join {
@@ -33,28 +37,39 @@ impl Join {
         between: "tuple[int, int] | None" = None,
         windows: "tuple[int, int, int] | None" = None,
         gap: "int | None" = None,
+        unbounded: "tuple[int | None, str] | None" = None,
+        aside: "tuple[bool, bool] | None" = None,
     ))]
     fn new(
         outer: (bool, bool),
         between: Option<(i64, i64)>,
         windows: Option<(i64, i64, i64)>,
         gap: Option<i64>,
+        unbounded: Option<(Option<i64>, &str)>,
+        aside: Option<(bool, bool)>,
     ) -> PyResult<Self> {
-        let rule = match (between, windows, gap) {
-            (Some((low, high)), ..) => Rule::Interval { low, high },
-            (_, Some((size, slide, offset)), _) => {
+        let rule = match (unbounded, between, windows, gap) {
+            (Some((keep, gives)), ..) => Rule::Unbounded {
+                keep: keep.unwrap_or(i64::MAX),
+                gives: gives_of(gives)?,
+            },
+            (_, Some((low, high)), ..) => Rule::Interval { low, high },
+            (.., Some((size, slide, offset)), _) => {
                 Rule::Windows(Windows::new(size, slide, offset).map_err(raise)?)
             }
             (.., Some(gap)) => Rule::Sessions { gap },
             _ => Rule::Temporal,
         };
-        let join = Mutex::new(oka_join::Join::new(rule, outer.into()));
+        let join = Mutex::new(
+            oka_join::Join::new(rule, outer.into()).aside(aside.unwrap_or_default().into()),
+        );
         Ok(Self { join })
     }
 
     /// Takes the rows of a batch in. Gives the places in it of the late ones; the numbers of all, 0
-    /// of the late ones; the left and the right row of each pair, 0 for a missing one; and the rows
-    /// of the left and of the right that are gone then.
+    /// of the late ones; the left and the right row of each pair, 0 for a missing one; of an unbounded
+    /// join the kind of each, a byte: 0 to 3 as in `change`; and the rows of the left and of the right
+    /// that are gone then.
     #[pyo3(signature = (side: "int", keys: "Any", times: "Any") -> "list[bytes]")]
     fn add<'py>(
         &self,
@@ -62,31 +77,71 @@ impl Join {
         side: usize,
         keys: &Bound<'py, PyAny>,
         times: &Bound<'py, PyAny>,
-    ) -> PyResult<[Bytes<'py>; 6]> {
+    ) -> PyResult<Given<'py>> {
         let (keys, times) = (integers(keys)?, times_of(times)?);
         Ok(of_step(py, self.alone()?.add(side, &keys, &times)))
+    }
+
+    /// As `add`, of rows that come and go: `kinds` has a byte for each, 0 of an insert, 1 and 2 of the
+    /// row before and after an update, 3 of a delete. Only equal rows of a side have the same of
+    /// `identities`. Late are also those that are to go and are not there.
+    #[pyo3(signature = (
+        side: "int",
+        keys: "Any",
+        times: "Any",
+        kinds: "bytes",
+        identities: "Any",
+    ) -> "list[bytes]")]
+    fn change<'py>(
+        &self,
+        py: Python<'py>,
+        side: usize,
+        keys: &Bound<'py, PyAny>,
+        times: &Bound<'py, PyAny>,
+        kinds: &[u8],
+        identities: &Bound<'py, PyAny>,
+    ) -> PyResult<Given<'py>> {
+        let (keys, times) = (integers(keys)?, times_of(times)?);
+        let identities = integers(identities)?;
+        let kinds: Option<Vec<_>> = kinds.iter().map(|kind| Kind::numbered(*kind)).collect();
+        let kinds = kinds.ok_or_else(|| raise("a kind is none of 0 to 3"))?;
+        if [times.len(), kinds.len(), identities.len()] != [keys.len(); 3] {
+            return Err(raise(
+                "expected as many times, kinds and identities as keys",
+            ));
+        }
+        let changes = Changes {
+            kinds: &kinds,
+            identities: &identities,
+        };
+        Ok(of_step(
+            py,
+            self.alone()?.change(side, &keys, &times, changes),
+        ))
+    }
+
+    /// The identities of the rows that are kept of a side, where rows go.
+    #[pyo3(signature = (side: "int") -> "list[int]")]
+    fn identities(&self, side: usize) -> PyResult<Vec<i64>> {
+        Ok(self.alone()?.identities(side).collect())
     }
 
     /// Says that all rows that follow are later than this, but for late ones. Gives the same as
     /// `add`. If these are `most` pairs or more, it has to be called again before anything else.
     #[pyo3(signature = (watermark: "int", most: "int") -> "list[bytes]")]
-    fn close<'py>(
-        &self,
-        py: Python<'py>,
-        watermark: i64,
-        most: usize,
-    ) -> PyResult<[Bytes<'py>; 6]> {
+    fn close<'py>(&self, py: Python<'py>, watermark: i64, most: usize) -> PyResult<Given<'py>> {
         Ok(of_step(py, self.alone()?.close(watermark, most)))
     }
 
     /// Goes on with rows that were kept, those of a key behind each other; `watermark` was that of
-    /// all. Gives their numbers.
+    /// all, and rows that may go have their `identities`. Gives their numbers.
     #[pyo3(signature = (
         side: "int",
         keys: "Any",
         times: "Any",
         are_joined: "list[bool]",
         watermark: "int | None",
+        identities: "Any" = None,
     ) -> "bytes")]
     fn restore<'py>(
         &self,
@@ -96,12 +151,14 @@ impl Join {
         times: &Bound<'py, PyAny>,
         are_joined: Vec<bool>,
         watermark: Option<i64>,
+        identities: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bytes<'py>> {
         let kept = Kept {
             keys: integers(keys)?,
             times: times_of(times)?,
             rows: Vec::new(),
             are_joined,
+            identities: identities.map(integers).transpose()?.unwrap_or_default(),
         };
         let mut join = self.alone()?;
         let step = join.restore(side, &kept, watermark);
@@ -214,6 +271,15 @@ fn integers(of: &Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
     PyBuffer::<i64>::get(of)?.to_vec(of.py())
 }
 
+fn gives_of(name: &str) -> PyResult<Gives> {
+    match name {
+        "pairs" => Ok(Gives::Pairs),
+        "semi" => Ok(Gives::Semi),
+        "anti" => Ok(Gives::Anti),
+        _ => Err(raise(format!("{name:?}, expected pairs, semi or anti"))),
+    }
+}
+
 /// Event times. ValueError for one whose distance to another may not fit into 64 bits.
 fn times_of(of: &Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
     let error = match integers(of) {
@@ -237,7 +303,7 @@ fn rows(numbers: &[u8]) -> Vec<u32> {
         .collect()
 }
 
-fn of_step<'py>(py: Python<'py>, step: &Step) -> [Bytes<'py>; 6] {
+fn of_step<'py>(py: Python<'py>, step: &Step) -> Given<'py> {
     let numbers = |of: &[u32]| bytes(py, of, |number| number.to_ne_bytes());
     let of_pairs = |of: fn(&Pair) -> u32| bytes(py, &step.pairs, |pair| of(pair).to_ne_bytes());
     [
@@ -245,6 +311,7 @@ fn of_step<'py>(py: Python<'py>, step: &Step) -> [Bytes<'py>; 6] {
         numbers(&step.rows),
         of_pairs(|pair| pair.0),
         of_pairs(|pair| pair.1),
+        bytes(py, &step.kinds, |kind| [*kind as u8]),
         numbers(&step.gone[0]),
         numbers(&step.gone[1]),
     ]
