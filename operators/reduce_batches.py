@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from engine.columns import as_columns, is_columns, joined, with_wide_codes
 from engine.graph.batch_operator import BatchFunction, BatchOperator
@@ -18,6 +18,9 @@ from operators.keys import Item, key_meaning
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+KeyColumns: TypeAlias = Callable[["pa.RecordBatch"], "list[pa.Array]"]
+"""The columns of the key, whose values are equal exactly if keys are."""
 
 
 @dataclass(frozen=True)
@@ -102,10 +105,11 @@ class _Updates(BatchFunction):
         return found
 
     def snapshot(self) -> KeyedState:
-        return _state([rows.batch for rows in self._kept.all], self._operator, self._context)
+        rows = [rows.batch for rows in self._kept.all]
+        return state_of_rows(rows, self._operator.key_columns, pickle=self._context.pickle)
 
     def restore(self, state: KeyedState) -> None:
-        for rows in _restored(state):
+        for rows in rows_of_state(state):
             self._keep(rows)
 
     def _keep(self, batch: pa.RecordBatch) -> None:
@@ -147,10 +151,11 @@ class _Final(BatchFunction):
 
     def snapshot(self) -> KeyedState:
         self._reduce()
-        return _state(self._left, self._operator, self._context)
+        pickle = self._context.pickle
+        return state_of_rows(self._left, self._operator.key_columns, pickle=pickle)
 
     def restore(self, state: KeyedState) -> None:
-        self._left = _restored(state)
+        self._left = rows_of_state(state)
 
     def _reduce(self) -> None:
         if self._new:
@@ -172,16 +177,16 @@ class _Final(BatchFunction):
         yield rows.slice(first, behind - first)
 
 
-def _state(
-    batches: list[pa.RecordBatch], operator: ReduceBatches, context: TaskContext
+def state_of_rows(
+    batches: list[pa.RecordBatch], key_columns: KeyColumns, *, pickle: bool
 ) -> KeyedState:
     """The rows of each key, which the writing thread encodes, since no batch ever changes."""
     if not sum(map(len, batches)):
         return KeyedState.of([])
-    return KeyedState.later(partial(_pairs, batches, operator), pickle=context.pickle)
+    return KeyedState.later(partial(_pairs, batches, key_columns), pickle=pickle)
 
 
-def _pairs(batches: list[pa.RecordBatch], operator: ReduceBatches) -> Iterator[tuple[Any, bytes]]:
+def _pairs(batches: list[pa.RecordBatch], key_columns: KeyColumns) -> Iterator[tuple[Any, bytes]]:
     """Each key with its rows, encoded."""
     import numpy as np
 
@@ -189,13 +194,13 @@ def _pairs(batches: list[pa.RecordBatch], operator: ReduceBatches) -> Iterator[t
     from operators.columns.rows import encoded_runs
 
     batch, numbers = joined(batches), ColumnKeyNumbers()
-    keys = numbers.of(operator.key_columns(batch))
+    keys = numbers.of(key_columns(batch))
     order = np.argsort(keys, kind="stable")
     for number, _, _, rows in encoded_runs(batch, order, keys[order]):
         yield numbers.of_numbers.get(number, number), rows
 
 
-def _restored(state: KeyedState) -> list[pa.RecordBatch]:
+def rows_of_state(state: KeyedState) -> list[pa.RecordBatch]:
     """All rows in one batch, if there are any."""
     from operators.columns.rows import decoded
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from contextlib import suppress
 from datetime import timedelta
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from engine.errors import GraphError
+from engine.graph.checks import check_integer
 from engine.graph.declaration import Input
 from engine.graph.operator import OnError
+from operators.aggregates import Emit, check_emit
 from operators.durations import check_duration
 from operators.event_time import Time, Unit, time_of
-from operators.keys import Key
+from operators.keys import Item, Key, check_item
 from operators.order.deduplicate import Deduplicate, Keep, check_keep
 from operators.order.sort import SortByTime
+from operators.order.top import TopN
 from operators.stream import Stream, check_on_error, then
 
 T = TypeVar("T")
@@ -105,3 +108,55 @@ class KeyedOrder(Generic[T]):
                 selector = time_of(self._inputs, "deduplicate")
         operator = Deduplicate(self._key, self._paired, keep, within, selector)
         return then(self._inputs, operator, "deduplicate")
+
+    def top_n(
+        self,
+        n: int,
+        by: Item | tuple[Item, ...] | None = None,
+        *,
+        descending: bool | tuple[bool, ...] = True,
+        emit: Emit = "updates",
+        on_error: OnError = "fail",
+    ) -> Stream[Any]:
+        """The first n records of each key by an item, the greatest first: `.top_n(3, "price")`.
+
+        It gives `(key, records)`, the best record in front; over columns the rows themselves, with
+        their rank from 1 on in a column "rank" ("rank_right" where there is one), those of a key
+        behind each other. With `emit="updates"` a key comes once per batch if its first n have
+        changed, with all of them; with `"final"` each key once at the end of the input.
+
+        Several items decide in turn: `by=("price", "at")`; None is the record itself. With
+        `descending=False` the least is first; `descending=(True, False)` says it of each of several
+        items. Of equal ones, those that came first are in front; NaN is behind all numbers.
+
+            >>> import engine.testing
+            >>> from operators import source
+            >>> from operators.sinks import Collect
+            >>> from operators.sources import Collection
+            >>> sales = [("book", 1, 12), ("book", 2, 19), ("toy", 3, 7), ("book", 4, 15)]
+            >>> best = source(Collection(sales)).key_by(0).top_n(2, by=2, emit="final")
+            >>> for found in engine.testing.run(best.sink(Collect()))["collect"]:
+            ...     print(found)
+            ('book', [('book', 2, 19), ('book', 4, 15)])
+            ('toy', [('toy', 3, 7)])
+
+        With `on_error`, as in `map`, a record may have no such item, or None or what cannot be
+        compared there; rows with null there are left out. The first n of each key are kept while
+        the job runs. In a window: `.window(...).apply(f)` with a function that sorts.
+        """
+        check_integer("top_n(): n", n, 1)
+        check_emit("top_n", emit)
+        check_on_error("top_n", on_error)
+        items = by if isinstance(by, tuple) else (by,)
+        if not items:
+            raise GraphError("top_n() got by=(), expected an item or several")
+        for item in items if by is not None else ():
+            check_item("top_n", item)
+        each = descending if isinstance(descending, tuple) else (descending,) * len(items)
+        if len(each) != len(items) or not all(isinstance(one, bool) for one in each):
+            raise GraphError(
+                f"top_n() got descending={descending!r:.80}, expected True or False, or one of "
+                f"them for each of {len(items)} in by"
+            )
+        operator = TopN(self._key, self._paired, n, by, descending, emit, on_error)
+        return then(self._inputs, operator, "top_n")

@@ -33,7 +33,7 @@ class RecordRows:
 
     def read(self, batch: list[Any]) -> tuple[list[int], list[int]]:
         """The numbers of the records' keys, and their times: 0 where times do not matter."""
-        records = self._records(batch)
+        records = self.records(batch)
         keys: Iterable[Any] = map(_FIRST, batch) if self._paired else map(self._find, batch)
         numbers = self.numbers.of_keys(keys)
         if self._time is None:
@@ -42,14 +42,14 @@ class RecordRows:
 
     def chosen(self, batch: list[Any], places: list[int]) -> list[Any]:
         """The records in these places."""
-        records = self._records(batch)
+        records = self.records(batch)
         return records if len(places) == len(batch) else [records[place] for place in places]
 
     def hold(
         self, batch: list[Any], held: dict[Any, int], _groups: Callable[[], Iterable[Any]]
     ) -> None:
         """Have groups hold the records in these places."""
-        records = self._records(batch)
+        records = self.records(batch)
         for group, place in held.items():
             group.held = records[place]
 
@@ -68,7 +68,8 @@ class RecordRows:
         for key, (known, held) in state.items():
             yield self.numbers.of_key(key), known, held if holds else [None] * len(known)
 
-    def _records(self, batch: list[Any]) -> list[Any]:
+    def records(self, batch: list[Any]) -> list[Any]:
+        """The records without their keys."""
         return list(map(_SECOND, batch)) if self._paired else batch
 
 

@@ -1,0 +1,203 @@
+"""`top_n`: the first few records of each key by rank."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+from engine.columns import is_columns
+from engine.graph.batch_operator import BatchFunction, BatchOperator
+from engine.graph.context import TaskContext
+from engine.graph.operator import OnError, Properties
+from engine.state import KeyedState
+from operators.aggregates import Emit, emit_meaning
+from operators.keys import Item, Key, key_finder, key_meaning
+from operators.order.rows import RecordRows
+
+if TYPE_CHECKING:
+    from operators.order.top_columns import TopColumns
+
+
+@dataclass(frozen=True)
+class TopN(BatchOperator):
+    """Keeps the first `most` records of each key; see `KeyedStream.top_n`."""
+
+    key: Key
+    paired: bool
+    most: int
+    by: Item | tuple[Item, ...] | None
+    descending: bool | tuple[bool, ...] = True
+    emit: Emit = "updates"
+    on_error: OnError = "fail"
+
+    @property
+    def properties(self) -> Properties:
+        """It takes records and columns."""
+        return Properties(
+            accepts_columns=True,
+            on_error=self.on_error,
+            meaning={
+                "kind": "top_n",
+                "key": key_meaning(self.key, self.paired),
+                "most": self.most,
+                "by": key_meaning(self.by, paired=False),
+                "descending": list(self.descending_of_each),
+                **emit_meaning(self.emit),
+            },
+        )
+
+    @property
+    def descending_of_each(self) -> tuple[bool, ...]:
+        """Of each item to rank by, whether the greatest is first."""
+        if isinstance(self.descending, tuple):
+            return self.descending
+        return (self.descending,) * (len(self.by) if isinstance(self.by, tuple) else 1)
+
+    def open(self, context: TaskContext) -> BatchFunction:
+        """The first records of the keys of one task."""
+        return _TopN(self, context)
+
+
+class _TopN(BatchFunction):
+    """The first batch decides whether it takes records or columns."""
+
+    def __init__(self, operator: TopN, context: TaskContext) -> None:
+        self._operator = operator
+        self._context = context
+        self._is_final = operator.emit == "final"
+        self._top: TopRecords | TopColumns | None = None
+
+    def process(self, batch: Any) -> Any:
+        if not len(batch):
+            return []
+        changed = self._of(is_columns(batch)).take(batch)
+        return [] if self._is_final else changed
+
+    def on_end(self) -> Iterator[Any]:
+        if self._is_final and self._top is not None:
+            yield from self._top.all(self._context.batch_size)
+
+    def snapshot(self) -> KeyedState:
+        if self._top is None:
+            return KeyedState.of(())
+        return self._top.snapshot(pickle=self._context.pickle)
+
+    def restore(self, state: KeyedState) -> None:
+        kept = next(iter(state.items()), None)
+        if kept is not None:
+            self._of(isinstance(kept[1], bytes)).restore(state)
+
+    def _of(self, are_columns: bool) -> TopRecords | TopColumns:
+        if self._top is None:
+            if are_columns:
+                from operators.order.top_columns import TopColumns
+
+                own = self._operator
+                by = own.by if isinstance(own.by, tuple) else (own.by,)
+                key = None if own.paired else own.key
+                self._top = TopColumns(key, by, own.descending_of_each, own.most)
+            else:
+                self._top = TopRecords(self._operator, self._context)
+        elif are_columns != self._top.are_columns:
+            kinds = "columns, and records" if are_columns else "records, and columns"
+            raise TypeError(
+                f"top_n got {kinds} before, expected the same throughout\n\n"
+                "hint: call .to_records() or .to_columns() before .key_by()"
+            )
+        return self._top
+
+
+class TopRecords:
+    """The first records of each key, the best in front, each behind the value that it has."""
+
+    are_columns = False
+
+    def __init__(self, operator: TopN, context: TaskContext) -> None:
+        self._context = context
+        self._most = operator.most
+        self._rows = RecordRows(operator.key, operator.paired, None, context)
+        self._find = key_finder(operator.by)
+        are_before = [_above if each else _below for each in operator.descending_of_each]
+        several = isinstance(operator.by, tuple) and len(operator.by) > 1
+        self._is_before = _in_turn(are_before) if several else are_before[0]
+        self._kept: dict[int, list[tuple[Any, Any]]] = {}
+
+    def take(self, batch: list[Any]) -> list[Any]:
+        """Take records; returns each key whose first records have changed, with these."""
+        numbers, _ = self._rows.read(batch)
+        changed: dict[int, None] = {}
+        for number, record in zip(numbers, self._rows.records(batch), strict=True):
+            try:
+                if self._insert(number, record):
+                    changed[number] = None
+            except BaseException as error:
+                if self._context.rescue is None:
+                    self._context.failing.on(record)
+                    raise
+                self._context.rescue(record, error)
+        return [self._result(number) for number in changed]
+
+    def all(self, most: int) -> Iterator[list[Any]]:
+        """Each key with its first records, in batches."""
+        numbers = list(self._kept)
+        for at in range(0, len(numbers), most):
+            yield [self._result(number) for number in numbers[at : at + most]]
+
+    def snapshot(self, *, pickle: bool) -> KeyedState:
+        """The first records of each key."""
+        return KeyedState.of(map(self._result, self._kept), pickle=pickle)
+
+    def restore(self, state: KeyedState) -> None:
+        """Go on with the first records of keys."""
+        for key, records in state.items():
+            of_key = [(self._find(record), record) for record in records]
+            self._kept[self._rows.numbers.of_key(key)] = of_key
+
+    def _insert(self, number: int, record: Any) -> bool:
+        """Whether the record is among the first of its key now; of equal ones, earlier ones are."""
+        value = self._find(record)
+        if value is None or (type(value) is tuple and None in value):
+            raise TypeError(f"top_n() got {value!r:.80} to rank by, expected what has an order")
+        of_key = self._kept.get(number)
+        if of_key is None:
+            self._kept[number] = [(value, record)]
+            return True
+        is_before, at = self._is_before, len(of_key)
+        while at and is_before(value, of_key[at - 1][0]):
+            at -= 1
+        if at == self._most:
+            return False
+        of_key.insert(at, (value, record))
+        del of_key[self._most :]
+        return True
+
+    def _result(self, number: int) -> tuple[Any, list[Any]]:
+        return self._rows.numbers.of_numbers[number], list(map(_RECORD, self._kept[number]))
+
+
+def _above(one: Any, other: Any) -> bool:
+    """Whether one is in front of the other, the greatest first, and NaN last."""
+    return bool(one > other or (other != other and one == one))
+
+
+def _below(one: Any, other: Any) -> bool:
+    return bool(one < other or (other != other and one == one))
+
+
+def _in_turn(are_before: Sequence[Callable[[Any, Any], bool]]) -> Callable[[Any, Any], bool]:
+    """The same of tuples: where two values are equal, the next ones decide."""
+
+    def one_is_before(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+        for is_before, mine, theirs in zip(are_before, one, other, strict=True):
+            if is_before(mine, theirs):
+                return True
+            if is_before(theirs, mine):
+                return False
+        return False
+
+    return one_is_before
+
+
+_RECORD = itemgetter(1)
