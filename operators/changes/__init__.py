@@ -1,5 +1,7 @@
 """Changes of tables: rows that come and go, in records and in columns, and operators of them."""
 
+from operators.changes.accumulators import check_taken
+from operators.changes.aggregate import TableAggregate
 from operators.changes.change import (
     AFTER,
     BEFORE,
@@ -15,6 +17,7 @@ from operators.changes.change import (
     without_kinds,
 )
 from operators.changes.latest import Latest, Place, latest_of
+from operators.changes.suppress import Suppress
 
 __all__ = [
     "AFTER",
@@ -27,7 +30,10 @@ __all__ = [
     "Kind",
     "Latest",
     "Place",
+    "Suppress",
+    "TableAggregate",
     "check_changes",
+    "check_taken",
     "kind_numbers",
     "latest_of",
     "with_kinds",

@@ -154,8 +154,8 @@ def unknown_row(method: str, row: object) -> ValueError:
     """The error for a change that takes away a row that is not there."""
     return ValueError(
         f"{method} got a change that takes away the row {row!r:.80}, which is not there, expected "
-        "changes of a table in their order\n\nhint: a source that divides one list of changes "
-        "among tasks loses it: .with_parallelism(1) behind source(...)"
+        "changes of a table in their order\n\nhint: where tasks deal changes out to others it is "
+        "lost: .with_parallelism(1) on all in front of .key_by(...)"
     )
 
 

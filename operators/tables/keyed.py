@@ -56,8 +56,9 @@ class KeyedTables(Joins[K], Generic[K, T]):
     def as_table(self) -> Table[K, Any]:
         """The table whose changes these records are: each a `Change`, or a row with its "kind".
 
-        A key may have many rows. Of each row its changes must come in order, and what goes is equal
-        to what came. Here from Debezium's messages:
+        A key may have many rows. What goes is equal to what came, and the changes of a row come in
+        order: from one task, and through operators of the same parallelism. Here from Debezium's
+        messages:
 
             >>> import engine.testing
             >>> from operators import Change, source
@@ -72,7 +73,8 @@ class KeyedTables(Joins[K], Generic[K, T]):
             >>> messages = [{"op": "c", "after": {"id": 1, "thing": "hat"}},
             ...     {"op": "u", "before": {"id": 1, "thing": "hat"},
             ...      "after": {"id": 1, "thing": "cup"}}]
-            >>> orders = source(Collection(messages)).with_parallelism(1).flat_map(changes)
+            >>> orders = source(Collection(messages)).with_parallelism(1)
+            >>> orders = orders.flat_map(changes).with_parallelism(1)
             >>> things = orders.key_by(lambda change: change.record["thing"]).as_table()
             >>> for change in engine.testing.run(things.changes().sink(Collect()))["collect"]:
             ...     print(change.kind, change.record)
