@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from heapq import heappop, heappush
-from itertools import chain, count
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from engine.columns import is_columns
@@ -92,9 +92,8 @@ class _Deduplicate(BatchFunction):
         self._rows: RecordRows | ColumnRows | None = None
         self._groups: dict[int, list[_Group]] = {}
         """By key number, in the order in which keys came."""
-        self._ends: list[tuple[float, int, int]] = []
+        self._ends: list[tuple[float, int]] = []
         """When groups end, in order: a heap, with the numbers of their keys."""
-        self._numbers = count()
 
     def process(self, batch: Any) -> Any:
         if not len(batch):
@@ -143,7 +142,7 @@ class _Deduplicate(BatchFunction):
 
     def _end_later(self, number: int, group: _Group) -> None:
         if self._within < math.inf:
-            heappush(self._ends, (group.start + self._within, next(self._numbers), number))
+            heappush(self._ends, (group.start + self._within, number))
 
     def on_watermark(self, watermark_us: int) -> Iterator[Any]:
         if self._within == math.inf:
@@ -167,12 +166,14 @@ class _Deduplicate(BatchFunction):
     def _ended(self, watermark: float) -> Iterator[_Group]:
         """Take out the groups to which no record can come any more."""
         while self._ends and self._ends[0][0] <= watermark + 1:
-            end, _, number = heappop(self._ends)
+            end, number = heappop(self._ends)
             of_key = self._groups[number]
-            at = next(at for at, each in enumerate(of_key) if each.start + self._within == end)
-            yield of_key.pop(at)
-            if not of_key:
+            if len(of_key) == 1:
                 del self._groups[number]
+                yield of_key[0]
+            else:
+                starts = [each.start + self._within for each in of_key]
+                yield of_key.pop(starts.index(end))
 
     def _all(self) -> Iterator[_Group]:
         return chain.from_iterable(self._groups.values())
