@@ -14,7 +14,7 @@ from operators.aggregates import Emit, check_emit
 from operators.columns.declared import declared_schema
 from operators.durations import ZERO
 from operators.elementwise import MapBatches
-from operators.event_time import Time, Unit, time_of
+from operators.event_time import Time, TimeSelector, Unit, time_of
 from operators.joins import (
     How,
     IntervalJoin,
@@ -39,6 +39,7 @@ from operators.rolling import check_emit as check_rolling_emit
 from operators.stream import Stream, check_on_error, own, second, side, then
 from operators.tables import KeyedTables
 from operators.windows.assigners import Assigner, CountWindow
+from operators.windows.cogroup import cogroup
 from operators.windows.windowed_stream import WindowedStream
 from operators.windows.windowing import Emit as WindowEmit
 from operators.windows.windowing import Windowing, check_assigner, check_length, check_windowing
@@ -232,6 +233,41 @@ class KeyedStream(
         operator = WindowJoin(joining, assigner)
         return then((*self._inputs, *second(right.inputs)), operator, "window_join")
 
+    def cogroup(
+        self,
+        right: "KeyedStream[K, R]",
+        assigner: Assigner,
+        function: Callable[[K, list[Any], list[Any], Any, Any], Any],
+        *,
+        time: Time = None,
+        right_time: Time = None,
+        unit: Unit = "us",
+        allowed_lateness: timedelta = ZERO,
+        emit: WindowEmit = "final",
+    ) -> Stream[tuple[K, Any, Any, Any]]:
+        """A function of the records of both streams, of each key and window.
+
+        It is called as `function(key, lefts, rights, start, end)`, also where one side has no
+        record; results are `(key, result, start, end)`.
+
+            >>> import engine.testing
+            >>> from operators import Tumbling, source
+            >>> from operators.sinks import Collect
+            >>> from operators.sources import Collection
+            >>> clicks = source(Collection([("ann", 1), ("ann", 2), ("bob", 3)]))
+            >>> rates = clicks.key_by(0).cogroup(
+            ...     source(Collection([("ann", 4)])).key_by(0), Tumbling(timedelta(seconds=10)),
+            ...     lambda key, clicks, buys, start, end: (len(clicks), len(buys)),
+            ...     time=1, right_time=1, unit="s")
+            >>> sorted(engine.testing.run(rates.sink(Collect()))["collect"])
+            [('ann', (2, 1), 0, 10), ('bob', (1, 0), 0, 10)]
+
+        Late records go to `.side("late")` as `("left" | "right", key, record)`; all else is as in
+        `window`. Of columns, `.to_records()` makes records first.
+        """
+        sides = self._timed("cogroup", right, (time, right_time), unit)
+        return cogroup(sides, assigner, function, allowed_lateness, emit)
+
     def temporal_join(
         self,
         table: "KeyedStream[K, R]",
@@ -380,24 +416,28 @@ class KeyedStream(
         ways: tuple[str, ...] = get_args(How),
     ) -> Joining:
         """Two streams, and how they are joined."""
+        check_joining(method, how, function, ways)
+        left, other = (
+            JoinInput(each._key, each._paired, selector, declared_schema(each._inputs))
+            for each, selector in self._timed(method, right, times, unit)
+        )
+        return Joining((left, other), how, function)
+
+    def _timed(
+        self, method: str, right: Any, times: tuple[Time, Time], unit: Unit
+    ) -> "list[tuple[KeyedStream[K, Any], TimeSelector]]":
+        """Two streams of like keys, each with the place of its times."""
         if not isinstance(right, KeyedStream):
             raise GraphError(
                 f"{method}() got {type(right).__name__} {right!r:.80}, expected a keyed stream",
                 hint=f"call .key_by(...) on both: left.key_by('id').{method}(right.key_by('of'))",
             )
-        check_joining(method, how, function, ways)
-        left, other = (
-            JoinInput(
-                each._key,
-                each._paired,
-                time_of(each._inputs, method, time, unit),
-                declared_schema(each._inputs),
-            )
+        if not (self._paired or right._paired):
+            check_keys_alike(method, self._key, right._key)
+        return [
+            (each, time_of(each._inputs, method, time, unit))
             for each, time in zip((self, right), times, strict=True)
-        )
-        if not (left.paired or other.paired):
-            check_keys_alike(method, left.key, other.key)
-        return Joining((left, other), how, function)
+        ]
 
     if not TYPE_CHECKING:  # a type checker sees that these methods do not exist
 
