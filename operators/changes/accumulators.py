@@ -71,8 +71,9 @@ class Total(Taken):
     `math.fsum`), so that what goes leaves nothing behind. The result is rounded once.
     """
 
-    def __init__(self, is_mean: bool) -> None:
+    def __init__(self, is_mean: bool, skips_none: bool) -> None:
         self._is_mean = is_mean
+        self._skips_none = skips_none
         self._count = 0
         self._others: Any = 0
         """The sum of all that are no floats."""
@@ -82,8 +83,8 @@ class Total(Taken):
         """How many infinities and NaN there are."""
 
     def change(self, value: Any, sign: int) -> None:
-        """Add a number, or take it away. None, which columns have, counts for nothing."""
-        if value is None:
+        """Add a number, or take it away."""
+        if value is None and self._skips_none:
             return
         if hasattr(value, "dtype"):  # of NumPy, whose integers overflow
             value = value.item()
@@ -130,21 +131,26 @@ class Total(Taken):
 class Values(Taken):
     """How often each value is there: the number of different ones, the least, or the greatest."""
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, skips_none: bool) -> None:
         self._kind = kind
+        self._skips_none = skips_none
         self._counts: dict[Any, int] = {}
         self._best: Any = None
         self._is_known = False
 
     def change(self, value: Any, sign: int) -> None:
-        """Count a value. None, which columns have, counts for nothing."""
-        if value is None:
+        """Count a value, or count it once less. KeyError for one that is not there."""
+        if value is None and self._skips_none:
             return
+        if value is None and self._kind != "count_distinct":
+            raise TypeError("None has no order")
         if value != value:
             if self._kind != "count_distinct":
                 return  # NaN is neither less nor greater
             value = dict_key(value)
         left = self._counts.get(value, 0) + sign
+        if left < 0:
+            raise KeyError(value)
         if left:
             self._counts[value] = left
             if self._is_known and self._is_better(value):
@@ -177,13 +183,13 @@ class Values(Taken):
         return bool(value < self._best if self._kind == "min" else value > self._best)
 
 
-def taken(aggregation: Aggregation) -> Taken:
-    """What computes this of rows that come and go."""
+def taken(aggregation: Aggregation, skips_none: bool) -> Taken:
+    """What computes this of rows that come and go; None may be a null, which is left out."""
     if isinstance(aggregation, Count):
         return Number()
     if isinstance(aggregation, Sum | Mean):
-        return Total(isinstance(aggregation, Mean))
-    return Values(aggregation.kind)
+        return Total(isinstance(aggregation, Mean), skips_none)
+    return Values(aggregation.kind, skips_none)
 
 
 def check_taken(method: str, aggregation: Aggregation) -> None:

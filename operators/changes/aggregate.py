@@ -13,7 +13,7 @@ from engine.graph.operator import Properties
 from engine.state import KeyedState
 from operators.aggregates import Aggregation
 from operators.changes.change import KINDS, Change, kind_numbers
-from operators.changes.groups import Groups, NoRow, unknown
+from operators.changes.groups import Groups, NoRow, Unusable, unknown, unusable
 from operators.key_numbers import KeyNumbers
 from operators.keys import Key, key_finder, key_meaning
 
@@ -57,7 +57,7 @@ class _TableAggregate(BatchFunction):
     def __init__(self, operator: TableAggregate, context: TaskContext) -> None:
         self._operator = operator
         self._context = context
-        self._groups = Groups(operator.wanted)
+        self._groups = Groups(operator.wanted, skips_none=False)
         self._keys = KeyNumbers()
         self._columns: ColumnGroups | None = None
         self._find = None if operator.paired else key_finder(operator.key)
@@ -83,6 +83,10 @@ class _TableAggregate(BatchFunction):
             change = changes[error.args[0]]
             self._context.failing.on(change)
             raise unknown(change.record) from None
+        except Unusable as error:
+            change = changes[error.args[0]]
+            self._context.failing.on(change)
+            raise unusable(self._operator.wanted, change.record, error.args[1]) from None
         names, of_numbers = self._operator.names, self._keys.of_numbers
         made = []
         for kind, number, values_of in found:

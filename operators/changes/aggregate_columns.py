@@ -12,7 +12,7 @@ from engine.columns import column_of, without_rows
 from engine.state import KeyedState
 from operators.aggregates import Aggregation
 from operators.changes.change import kind_numbers, with_kinds, without_kinds
-from operators.changes.groups import Groups, NoRow, unknown
+from operators.changes.groups import Groups, NoRow, Unusable, unknown, unusable
 from operators.columns.kept import Kept
 from operators.columns.numbers import ColumnKeyNumbers, key_columns, plain_keys
 from operators.columns.rows import decoded_parts, encoded_runs
@@ -28,7 +28,7 @@ class ColumnGroups:
         self._key = key
         self._wanted = wanted
         self._names = names or [each.kind for each in wanted]
-        self._groups = Groups(wanted)
+        self._groups = Groups(wanted, skips_none=True)
         self._numbers = ColumnKeyNumbers()
         self._kept = Kept("an aggregate of a table", "", None)
         self._types: list[pa.DataType] = []
@@ -52,6 +52,9 @@ class ColumnGroups:
             found = list(self._groups.take(numbers, kinds, lists))
         except NoRow as error:
             raise unknown(rows.slice(error.args[0], 1).to_pylist()[0]) from None
+        except Unusable as error:
+            row = rows.slice(error.args[0], 1).to_pylist()[0]
+            raise unusable(self._wanted, row, error.args[1]) from None
         made = self._made(found)
         gone = [number for number in set(numbers) if number not in self._groups.of_keys]
         self._kept.remove(_u32([self._rows.pop(number) for number in gone]))

@@ -15,9 +15,9 @@ class Group:
 
     __slots__ = ("rows", "shown", "takens")
 
-    def __init__(self, wanted: Sequence[Aggregation]) -> None:
+    def __init__(self, wanted: Sequence[Aggregation], skips_none: bool) -> None:
         self.rows = 0
-        self.takens: list[Taken] = [taken(each) for each in wanted]
+        self.takens: list[Taken] = [taken(each, skips_none) for each in wanted]
         self.shown: list[Any] | None = None
 
     @property
@@ -29,16 +29,18 @@ class Group:
 class Groups:
     """The groups of a task by numbers of their keys."""
 
-    def __init__(self, wanted: Sequence[Aggregation]) -> None:
+    def __init__(self, wanted: Sequence[Aggregation], *, skips_none: bool) -> None:
         self.of_keys: dict[int, Group] = {}
         self._wanted = wanted
+        self._skips_none = skips_none
 
     def take(
         self, keys: Sequence[int], kinds: bytes, values: Sequence[Iterable[Any] | None]
     ) -> Iterator[tuple[int, int, list[Any]]]:
         """The kind, the key and the values of each change that rows of these keys make.
 
-        Of a batch each key changes once at most. It is to be read to its end. Raises `NoRow`.
+        Of a batch each key changes once at most. It is to be read to its end. Raises `NoRow`
+        and `Unusable`.
         """
         of_keys, touched = self.of_keys, dict.fromkeys(keys)
         columns = [each if each is not None else [None] * len(keys) for each in values]
@@ -47,7 +49,7 @@ class Groups:
             group = of_keys.get(key)
             sign = 1 if kind in (INSERT, AFTER) else -1
             if group is None:
-                group = of_keys[key] = Group(self._wanted)
+                group = of_keys[key] = Group(self._wanted, self._skips_none)
             group.rows += sign
             if group.rows < 0:
                 raise NoRow(place)
@@ -56,6 +58,8 @@ class Groups:
                     each.change(value, sign)
             except KeyError:
                 raise NoRow(place) from None
+            except TypeError as error:
+                raise Unusable(place, str(error)) from None
         for key in touched:
             group = of_keys[key]
             before, now = group.shown, group.values
@@ -73,7 +77,7 @@ class Groups:
 
     def load(self, key: int, rows: int, saved: Sequence[Any]) -> None:
         """Go on with a group that another kept."""
-        group = self.of_keys[key] = Group(self._wanted)
+        group = self.of_keys[key] = Group(self._wanted, self._skips_none)
         group.rows = rows
         for each, part in zip(group.takens, saved, strict=True):
             each.load(part)
@@ -83,6 +87,10 @@ class Groups:
         """Each key with its number of rows, and what `load` takes."""
         for key, group in self.of_keys.items():
             yield key, (group.rows, [each.saved() for each in group.takens])
+
+
+class Unusable(Exception):
+    """The row at this place has a value that an aggregate cannot use, for this reason."""
 
 
 class NoRow(Exception):
@@ -95,4 +103,15 @@ def unknown(row: Any) -> ValueError:
         f"an aggregate of a table got a change that takes away the row {row!r:.80}, which is not "
         "there, expected changes of a table in their order\n\nhint: where tasks deal changes out "
         "to others it is lost: .with_parallelism(1) on all in front of .key_by(...)"
+    )
+
+
+def unusable(wanted: Sequence[Aggregation], row: Any, reason: str) -> TypeError:
+    """The error for a row with a value that an aggregate cannot use."""
+    words = ", ".join(
+        f"{each.kind}({'' if each.item is None else repr(each.item)})" for each in wanted
+    )
+    return TypeError(
+        f"{words} of a table got the row {row!r:.80}, expected numbers, or values that can be "
+        f"compared: {reason}\n\nhint: filter such records out, or convert them, before .key_by(...)"
     )

@@ -163,3 +163,26 @@ def test_a_row_that_is_not_there_is_told(columns: bool) -> None:
     keyed = rows.key_by("key") if columns else rows.key_by(lambda change: "a")
     with pytest.raises(Exception, match=r"takes away the row .*which is not there"):
         run(keyed.as_table().count().changes().sink(Collect()))
+
+
+@pytest.mark.parametrize("columns", [False, True])
+@pytest.mark.parametrize(
+    ("value", "wanted"), [("x", Sum("v")), ("x", Mean("v")), ([1], Min("v")), (None, Max("v"))]
+)
+def test_a_value_that_cannot_be_used_is_told(value: Any, wanted: Any, columns: bool) -> None:
+    row = {"key": "a", "v": value}
+    rows = source(Collection([pa.RecordBatch.from_pylist([row])] if columns else [row]))
+    table = rows.key_by("key").latest().aggregate(wrong=wanted)
+    if columns and value is None:  # nulls of columns are left out
+        assert run(table.changes().to_records().sink(Collect()))["collect"][0]["wrong"] is None
+        return
+    with pytest.raises(Exception, match=r"of a table got the row \{'key': 'a'") as raised:
+        run(table.changes().sink(Collect()))
+    assert "hint: filter such records out" in str(raised.value)
+
+
+def test_none_is_one_of_the_values_of_records() -> None:
+    rows = source(Collection([("a", None), ("b", None), ("c", 1)])).key_by(0).latest()
+    all_rows = rows.changes().key_by(lambda change: "all").as_table()
+    found = run(all_rows.count_distinct(1).changes().sink(Collect()))["collect"]
+    assert found[-1].record == ("all", 2)
