@@ -211,6 +211,13 @@ class Oracle:
         bids = self.bids.select("auction", "bidder", "price", "date_time")
         return bids.join(auctions, on="auction")
 
+    def q23(self) -> pl.DataFrame:
+        bids = self.bids.select("auction", "bidder", "price", "date_time")
+        persons = self.persons.select("id", "name", "city", "state")
+        auctions = self.auctions.select("seller", "item_name", "category")
+        with_person = bids.join(persons.with_columns(bidder="id"), on="bidder")
+        return with_person.join(auctions.with_columns(bidder="seller"), on="bidder")
+
     def _valid_bids(self) -> pl.DataFrame:
         wanted = ("category", "expires", "item_name", "seller", "reserve")
         auctions = self.auctions.select(*wanted, auction="id", begins="date_time")

@@ -15,31 +15,22 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 TEN_SECONDS = timedelta(seconds=10)
-AN_HOUR = timedelta(hours=1)
 
 
 def q3(tables: Tables) -> Stream[Any]:
-    """Sellers from Oregon, Idaho or California in one category, with their auctions.
-
-     The benchmark joins records of any distance in time. Here they are at most an hour apart, so
-    that the state does not grow for ever.
-    """
-    auctions = tables.auctions("id", "seller", "category", "date_time")
-    persons = tables.persons("id", "name", "city", "state", "date_time")
+    """Sellers from Oregon, Idaho or California in one category, with their auctions."""
+    auctions = tables.auctions("id", "seller", "category")
+    persons = tables.persons("id", "name", "city", "state")
     of_category = auctions.filter(lambda auction: auction["category"] == 10)
     near = persons.filter(lambda person: person["state"] in ("or", "id", "ca"))
-    return of_category.key_by("seller").interval_join(
-        near.key_by("id"), seller_and_auction, between=(-AN_HOUR, AN_HOUR)
-    )
+    return of_category.key_by("seller").join(near.key_by("id"), seller_and_auction)
 
 
 def q3_columns(tables: Tables) -> Stream[Any]:
     """As `q3`."""
-    auctions = tables.auctions("id", "seller", "category", "date_time").map_batches(of_category_10)
-    persons = tables.persons("id", "name", "city", "state", "date_time").map_batches(of_near_states)
-    joined = auctions.key_by("seller").interval_join(
-        persons.key_by("id"), between=(-AN_HOUR, AN_HOUR), **TIMES
-    )
+    auctions = tables.auctions("id", "seller", "category").map_batches(of_category_10)
+    persons = tables.persons("id", "name", "city", "state").map_batches(of_near_states)
+    joined = auctions.key_by("seller").join(persons.key_by("id"))
     return joined.map_batches(lambda pairs: pairs.select(["name", "city", "state", "id"]))
 
 
@@ -183,28 +174,45 @@ def with_places(bids: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def q20(tables: Tables) -> Stream[Any]:
-    """Bids for items of one category, with the item; at most an hour apart."""
-    bids = tables.bids("auction", "bidder", "price", "date_time")
-    auctions = tables.auctions("id", "item_name", "seller", "category", "date_time")
+    """Bids for items of one category, with the item."""
+    bids = tables.bids(*BID)
+    auctions = tables.auctions("id", "item_name", "seller", "category")
     of_category = auctions.filter(lambda auction: auction["category"] == 10)
-    return bids.key_by("auction").interval_join(
-        of_category.key_by("id"), with_item, between=(-AN_HOUR, AN_HOUR)
-    )
+    return bids.key_by("auction").join(of_category.key_by("id"), with_item)
 
 
 def q20_columns(tables: Tables) -> Stream[Any]:
     """As `q20`."""
-    bids = tables.bids("auction", "bidder", "price", "date_time")
-    auctions = tables.auctions("id", "item_name", "seller", "category", "date_time")
-    joined = bids.key_by("auction").interval_join(
-        auctions.map_batches(of_category_10).key_by("id"), between=(-AN_HOUR, AN_HOUR), **TIMES
-    )
-    return joined.map_batches(lambda pairs: pairs.drop_columns(["id", "date_time_right"]))
+    auctions = tables.auctions("id", "item_name", "seller", "category")
+    of_category = auctions.map_batches(of_category_10)
+    joined = tables.bids(*BID).key_by("auction").join(of_category.key_by("id"))
+    return joined.map_batches(lambda pairs: pairs.drop_columns("id"))
 
 
 def with_item(bid: dict[str, Any], auction: dict[str, Any]) -> dict[str, Any]:
     """The bid with its item."""
     return bid | {name: auction[name] for name in ("item_name", "seller", "category")}
+
+
+def q23(tables: Tables) -> Stream[Any]:
+    """Bids of persons who have offered items, with the person and each item."""
+    persons, auctions = tables.persons(*PERSON), tables.auctions(*AUCTION)
+    with_person = (
+        tables.bids(*BID)
+        .key_by("bidder")
+        .join(persons.key_by("id"), lambda one, other: one | other)
+    )
+    return with_person.key_by("bidder").join(
+        auctions.key_by("seller"), lambda one, other: one | other | {"id": one["id"]}
+    )
+
+
+def q23_columns(tables: Tables) -> Stream[Any]:
+    """As `q23`."""
+    persons, auctions = tables.persons(*PERSON), tables.auctions(*AUCTION)
+    with_person = tables.bids(*BID).key_by("bidder").join(persons.key_by("id"))
+    joined = with_person.key_by("bidder").join(auctions.key_by("seller"))
+    return joined.map_batches(lambda found: found.drop_columns("id_right"))
 
 
 def valid_bids(tables: Tables, *more: str) -> Stream[Any]:
@@ -243,6 +251,6 @@ def in_time_rows(pairs: pa.RecordBatch) -> pa.RecordBatch:
     )
 
 
-TIMES: Any = {"time": "date_time", "right_time": "date_time", "unit": "ms"}
-"""Of streams that `map_batches` made."""
+PERSON = ("id", "name", "city", "state")
+AUCTION = ("id", "seller", "item_name", "category")
 SIDE = {key: f"value {key}" for key in range(10_000)}

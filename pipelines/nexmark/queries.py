@@ -58,6 +58,7 @@ QUERIES = {
     "q20": Query(joins.q20, joins.q20_columns),
     "q21": Query(stateless.q21, stateless.q21_columns),
     "q22": Query(stateless.q22, stateless.q22_columns),
+    "q23": Query(joins.q23, joins.q23_columns),
 }
 MISSING = {
     "q12": "windows by the clock of the machine, which no two runs give alike: nothing to compare; "
