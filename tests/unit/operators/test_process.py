@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import engine
 from engine.errors import GraphError
 from engine.graph import TaskContext
+from engine.state import KeyedState
 from engine.testing import VirtualClock, run
 from operators import (
     KeyedStream,
@@ -612,6 +613,18 @@ def test_a_name_has_timers_of_event_time_and_of_the_clock() -> None:
     assert opened.clock(200) == []
     assert opened.end() == [("a", "", 3)]
     assert opened.keys == {}
+
+
+def test_timers_that_were_kept_one_to_a_name_go_on() -> None:
+    opened = Opened(Several())
+    kept = [
+        ("a", ([], [(0, "", True, 5), (1, "x", False, SECOND_NS)])),
+        ("b", ([], [(2, "", True, 4)])),
+    ]
+    opened.function.restore(KeyedState.of(kept))
+    opened.process(("a", "add", "", 6))
+    assert opened.clock(1) == [("a", "x", 1_000_000)]
+    assert opened.watermark(9) == [("b", "", 4), ("a", "", 5), ("a", "", 6)]
 
 
 def test_at_the_end_each_of_several_timers_is_called_once() -> None:
