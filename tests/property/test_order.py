@@ -22,8 +22,10 @@ class OrderTasks(Tasks):
     """As `Tasks`, of records as they are; columns come to operators that decode nothing, too."""
 
     def __init__(self, stream: Any, parallelism: int, before: Any = (), columns: Any = ()) -> None:
-        super().__init__(stream, parallelism, before, columns)
-        if columns and not self.is_native:
+        decodes = stream.inputs[0].source.operator.properties.accepts_encoded
+        super().__init__(stream, parallelism, before, columns if decodes else ())
+        self.columns = columns
+        if columns and not decodes:
             self.is_native = True
             self._encode: Any = self._as_columns
 
@@ -104,7 +106,7 @@ def ran(stream: Any, events: list[Any], parallelism: int, form: str, size: int) 
 
 
 @pytest.mark.parametrize("form", ["records", "columns"])
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=35, deadline=None)
 @given(runs(), st.integers(1, 4), st.integers(1, 7))
 def test_records_of_a_key_come_in_the_order_of_time(
     form: str, events: list[Any], parallelism: int, size: int
@@ -136,7 +138,7 @@ def groups_of(good: list[Any], within: float) -> dict[str, list[list[Any]]]:
 
 @pytest.mark.parametrize("form", ["records", "columns"])
 @pytest.mark.parametrize("keep", ["first", "last"])
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=35, deadline=None)
 @given(runs(), st.integers(1, 30), st.integers(1, 4), st.integers(1, 7))
 def test_one_record_of_each_group(
     form: str, keep: Any, events: list[Any], within: int, parallelism: int, size: int
@@ -164,7 +166,7 @@ def test_one_record_of_each_group(
 
 @pytest.mark.parametrize("form", ["records", "columns"])
 @pytest.mark.parametrize("keep", ["first", "last"])
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(runs(), st.integers(1, 4), st.integers(1, 7))
 def test_one_record_of_each_key(
     form: str, keep: Any, events: list[Any], parallelism: int, size: int
@@ -182,7 +184,7 @@ def test_one_record_of_each_key(
         assert {watermark for watermark, _ in found} <= {float("inf")}
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(st.lists(st.tuples(keys, st.integers(0, 60), st.integers(0, 9)), max_size=40))
 def test_behind_a_sort_groups_are_those_of_event_time(records: list[Any]) -> None:
     """Whatever order records come in, in a job of two tasks."""

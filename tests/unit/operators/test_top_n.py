@@ -136,7 +136,7 @@ class TopTasks(Tasks):
     """As `Tasks`; columns come as they are, and results as rows with their ranks."""
 
     def __init__(self, stream: Any, parallelism: int, before: Any = (), columns: Any = ()) -> None:
-        super().__init__(stream, parallelism, before, columns)
+        super().__init__(stream, parallelism, before)
         if columns:
             self.is_native = True
             self._encode: Any = self._as_columns
@@ -166,7 +166,7 @@ def first(records: list[Any], most: int, descending: bool) -> list[Any]:
 
 @forms
 @pytest.mark.parametrize("emit", ["updates", "final"])
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(batches, st.integers(1, 4), st.booleans(), st.integers(1, 4), st.data())
 def test_it_is_what_sorting_all_gives(
     form: str, emit: Any, batches: list[Any], most: int, descending: bool, tasks: int, data: Any
