@@ -8,10 +8,12 @@ class Aggregate:
     """
     Count, sum and others per key, or several of them, computed on encoded records.
 
-    `key` has a path from a record to its key, or several to the items of a tuple that is the key.
-    `wanted` has pairs of count, sum, min, max, mean, first, last, count_distinct, quantile, quantiles
-    or top and the path to the value; of the last three with the shares of quantiles, or with how
-    many values are wanted. A path goes
+    `key` has a path from a record to its key, or several to the items of a tuple that is the key. Without one, all
+    records have one key, and a result is a value alone.
+    `wanted` has tuples of the name of an aggregation and the path to the value; then the parameters, such as
+    the shares of quantiles, or how many values are wanted; then the path to the second value of pairs, or
+    None; and None, or the path to the bool that says whether a record counts, in a pair with None, or the path to
+    what a function says it of, in a pair with that. A path goes
     item by item (int) and field by field (str), and is empty for the record itself; over columns it
     is one step, the column's name or index. With `names`, one for each of `wanted`, the value of a
     key is a dict, or a column of that name for each; without, there is one value.
@@ -31,6 +33,11 @@ class Aggregate:
         """
         Takes a batch in without a result. Raises AggregateError naming the record.
         """
+    def merge(self, /, layout: "bytes", entries: "KeyedEntries") -> "None":
+        """
+        Takes in what another keeps, behind what is here of its keys. Raises AggregateError where it does not
+        suit.
+        """
     def restore(self, /, layout: "bytes", entries: "KeyedEntries", touched: "bool") -> "None":
         """
         Goes on with what others kept, before the first batch. `touched` tells that `updates` shall
@@ -41,6 +48,10 @@ class Aggregate:
         What it keeps, for `restore`: of columns an empty frame of them (else no bytes), and an entry
         of keyed state for each key. A value is that of the only aggregation, or a tuple; a mean is a
         tuple of sum and count.
+        """
+    def take(self, /) -> "Any":
+        """
+        What `update` gives, of the keys that were touched since it was called.
         """
     def update(self, /, batch: "Batch") -> "Any":
         """
@@ -113,6 +124,11 @@ class Batch:
     def from_bytes(data: bytes, records: SupportsIndex) -> Batch:
         """
         A batch of `records` encoded records; decoding it tells whether they are.
+        """
+    @staticmethod
+    def from_columns(columns: "Any") -> "Batch":
+        """
+        The batch that a channel would deliver for a pyarrow.RecordBatch.
         """
     @staticmethod
     def from_frames(frames: "list[tuple[int, bytes]]") -> Batch:
@@ -1273,7 +1289,7 @@ class WindowFold:
     them. The fourth makes a result of key, value, start and end; None: the value is the result.
 
     `key` and `time` say where in a record these are: None (the record itself), an item or a field. A key may also be a
-    tuple of these, a time a function. `paired`: a record is a pair of its key and the record with the time.
+    tuple of these, and of an empty one results have no key; a time may be a function. `paired`: a record is a pair of its key and the record with the time.
 
     `times` has two methods. `read` takes a time that is no number and returns microseconds and the number of its form;
     `like` takes the number of a form and returns a function that writes microseconds in it. Integers have form 0, floats

@@ -1,8 +1,8 @@
 """Aggregations of the records of each key, in Rust: methods of keyed streams."""
 
+from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
-from engine.errors import GraphError
 from engine.graph.declaration import Input
 from engine.graph.operator import OnError
 from operators.aggregates import (
@@ -16,13 +16,14 @@ from operators.aggregates import (
     Mean,
     Min,
     NativeAggregate,
-    Quantile,
     Quantiles,
     Sum,
     Top,
-    check_aggregations,
     check_emit,
 )
+from operators.aggregates.accumulator import Accumulator, in_rust_or_python
+from operators.aggregates.fold import accumulating
+from operators.aggregates.folded import KeyedFold
 from operators.keys import Key, check_item
 from operators.stream import Stream, check_on_error, then
 
@@ -143,6 +144,32 @@ class KeyedAggregates(Generic[K]):
             "count_distinct", CountDistinct(_checked("count_distinct", item)), emit, on_error
         )
 
+    def quantiles(
+        self,
+        item: int | str | None,
+        shares: Sequence[float],
+        *,
+        emit: Emit = "updates",
+        on_error: OnError = "fail",
+    ) -> Stream[tuple[K, list[float]]]:
+        """Exact quantiles of an item of each key's records; each number is kept, in 8 bytes.
+
+        An update sorts all numbers of a key again: with many of them, `ApproxQuantiles` in
+        `aggregate` takes less time and memory.
+
+        >>> import engine.testing
+        >>> from operators import source
+        >>> from operators.sinks import Collect
+        >>> from operators.sources import Collection
+        >>> times = source(Collection([("ann", 7), ("ann", 1), ("ann", 2), ("ann", 4)])).key_by(0)
+        >>> quantiles = times.quantiles(1, [0.5, 1], emit="final")
+        >>> engine.testing.run(quantiles.sink(Collect()))["collect"]
+        [('ann', [3.0, 7.0])]
+        """
+        return self._aggregate(
+            "quantiles", Quantiles(_checked("quantiles", item), shares), emit, on_error
+        )
+
     def top(
         self,
         item: int | str | None = None,
@@ -166,11 +193,16 @@ class KeyedAggregates(Generic[K]):
         return self._aggregate("top", Top(_checked("top", item), most), emit, on_error)
 
     def aggregate(
-        self, *, emit: Emit = "updates", on_error: OnError = "fail", **aggregations: Aggregation
+        self,
+        *,
+        emit: Emit = "updates",
+        on_error: OnError = "fail",
+        **aggregations: Aggregation | Accumulator[Any, Any, Any],
     ) -> Stream[tuple[K, dict[str, Any]]]:
         """Several aggregations at once, by name: the value of a key is a dict of them.
 
-        Over columns each is a column of that name.
+        They are aggregations such as `Count()` and `Sum("price")`, which run in Rust, or each an
+        `Accumulator`, written in Python. Over columns each is a column of that name.
 
             >>> import engine.testing
             >>> from operators import Count, Mean, source
@@ -181,16 +213,13 @@ class KeyedAggregates(Generic[K]):
             >>> engine.testing.run(totals.sink(Collect()))["collect"]
             [('tea', {'n': 2, 'price': 2.5}), ('cup', {'n': 1, 'price': 5.0})]
         """
-        check_aggregations(aggregations, None if self._paired else self._key)
-        for name, each in aggregations.items():
-            if isinstance(each, Quantile | Quantiles):
-                raise GraphError(
-                    f"aggregate() got {name}={each!r:.80}, expected windows: it keeps all numbers",
-                    hint=".window(...).aggregate(...) keeps them until a window is gone",
-                )
+        native, own = in_rust_or_python(aggregations, None if self._paired else self._key)
         check_emit("aggregate", emit)
         check_on_error("aggregate", on_error)
-        operator = NativeAggregate.of(aggregations, self._key, emit, on_error, paired=self._paired)
+        if own:
+            fold = KeyedFold(accumulating(own), self._key, self._paired, emit, on_error)
+            return then(self._inputs, fold, "aggregate")
+        operator = NativeAggregate.of(native, self._key, emit, on_error, paired=self._paired)
         return then(self._inputs, operator, "aggregate")
 
     def _aggregate(

@@ -47,6 +47,8 @@ from operators.windows.windowing import Windowing, check_assigner, check_length,
 if TYPE_CHECKING:
     import pyarrow as pa
 
+__all__ = ["Assigner", "KeyedStream", "WindowEmit", "WindowedStream"]
+
 T = TypeVar("T")
 R = TypeVar("R")
 K = TypeVar("K")

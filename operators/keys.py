@@ -1,6 +1,6 @@
 """The place of a record's key, and the operators that look for it before records are divided."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, TypeAlias
@@ -20,6 +20,9 @@ name of a field of a dataclass, a named tuple or another object."""
 
 Key: TypeAlias = Item | tuple[Item, ...] | None
 """An item, several that make a tuple, or None: the record itself."""
+
+Pairs: TypeAlias = Callable[[list[Any], Iterator[Any]], Iterable[tuple[Any, Any]]]
+"""Gives the keys and records of a batch, from its iterator."""
 
 
 def key_meaning(key: Key, paired: bool) -> Any:
@@ -114,6 +117,16 @@ def key_finder(key: Key) -> Callable[[Any], Any]:
         find: Callable[[Any], Any] = Finder(key).find
         return find
     return itemgetter(*items)
+
+
+def keyed_pairs(key: Key, *, paired: bool) -> Pairs:
+    """The keys and records of a batch of records with this key, or of pairs of both."""
+    if paired:
+        return lambda _batch, pairs: pairs
+    if key is None:
+        return lambda batch, records: zip(records, batch, strict=True)
+    find = key_finder(key)
+    return lambda batch, records: zip(map(find, records), batch, strict=True)
 
 
 def check_key(keys: Sequence[object]) -> Key | Callable[[Any], Any]:

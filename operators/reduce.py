@@ -3,7 +3,7 @@
 Each task sees all records of its keys and keeps one value per key, for as long as the job runs.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeAlias
@@ -16,13 +16,11 @@ from engine.record import dict_key
 from engine.state import KeyedState
 from operators.aggregates import Emit, emit_meaning
 from operators.elementwise import check_function
-from operators.keys import NONE, Key, found_again, key_finder, key_meaning
+from operators.keys import NONE, Key, Pairs, found_again, key_finder, key_meaning, keyed_pairs
 
 Combine: TypeAlias = Callable[[Any, Any], Any]
 State: TypeAlias = dict[Any, Any]
 Loop: TypeAlias = Callable[[list[Any]], list[Any]]
-Pairs: TypeAlias = Callable[[list[Any], Iterator[Any]], Iterable[tuple[Any, Any]]]
-"""Gives the keys and records of a batch, from its iterator."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +62,7 @@ class Reduce(BatchOperator):
         function, key, rescue, failing = self.function, self.key, context.rescue, context.failing
         if rescue is None and not self.paired and isinstance(key, int | str):
             return _reduce_by_item(function, key, state, failing)
-        pairs = _as_they_come if self.paired else _with_keys(key)
+        pairs = keyed_pairs(key, paired=self.paired)
         return _reduce_pairs(pairs, function, state, rescue, failing)
 
 
@@ -168,15 +166,3 @@ def _reduce_pairs(
         return out
 
     return reduce
-
-
-def _as_they_come(_batch: list[Any], records: Iterator[Any]) -> Iterator[Any]:
-    """The records of a batch that are pairs of a key and a record."""
-    return records
-
-
-def _with_keys(key: Key) -> Pairs:
-    if key is None:
-        return lambda batch, records: zip(records, batch, strict=True)
-    find = key_finder(key)
-    return lambda batch, records: zip(map(find, records), batch, strict=True)

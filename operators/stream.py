@@ -28,6 +28,20 @@ from engine.graph.sink import SinkOperator
 from engine.graph.source import SourceOperator
 from engine.model import Model, Via
 from engine.partitioner import Broadcast, Forward, Hash, Partitioner, Rebalance
+from operators.aggregates import (
+    Aggregation,
+    Count,
+    Emit,
+    Max,
+    Mean,
+    Min,
+    NativeAggregate,
+    Sum,
+    check_emit,
+)
+from operators.aggregates.accumulator import Accumulator, in_rust_or_python
+from operators.aggregates.fold import accumulating
+from operators.aggregates.whole import FoldedParts, FoldedWhole, Parts, Whole
 from operators.broadcast import Publish
 from operators.durations import ZERO
 from operators.elementwise import MapBatches, ToColumns, ToRecords, check_function
@@ -53,7 +67,7 @@ from operators.with_model import MapBatchesWithModel, OnLoadError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from operators.keyed_stream import KeyedStream
+    from operators.keyed_stream import Assigner, KeyedStream, WindowedStream, WindowEmit
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -402,6 +416,125 @@ class Stream(Generic[T]):
             inputs = self._beside(HaveKeys(key, on_error), "key_by")
         return KeyedStream(_towards(inputs, Hash(key)), key, paired=False)
 
+    def count(self, *, emit: Emit = "updates", on_error: OnError = "fail") -> "Stream[int]":
+        """The number of all records.
+
+        This and what follows are computed without a key, in two stages: each task computes what its
+        records come to, and one task merges these parts. So results come from one task: with
+        `emit="updates"`, the value now for each batch of parts, with `emit="final"` the value when
+        the input has ended. An input without records gives none. Over columns, a result is a
+        `pyarrow.RecordBatch` of one row. All else is as behind `key_by`.
+
+        >>> import engine.testing
+        >>> from operators.sinks import Collect
+        >>> from operators.sources import Collection
+        >>> words = source(Collection(["to", "be", "or", "not"]))
+        >>> engine.testing.run(words.count(emit="final").sink(Collect()), parallelism=2)["collect"]
+        [4]
+        """
+        return self._of_all("count", Count(), emit, on_error)
+
+    def sum(
+        self,
+        item: int | str | None = None,
+        *,
+        emit: Emit = "updates",
+        on_error: OnError = "fail",
+    ) -> "Stream[Any]":
+        """The sum of an item of all records, or of the records themselves: `KeyedStream.sum`."""
+        return self._of_all("sum", Sum(item), emit, on_error)
+
+    def min(
+        self,
+        item: int | str | None = None,
+        *,
+        emit: Emit = "updates",
+        on_error: OnError = "fail",
+    ) -> "Stream[Any]":
+        """The least of an item of all records, or of the records themselves: `KeyedStream.min`."""
+        return self._of_all("min", Min(item), emit, on_error)
+
+    def max(
+        self,
+        item: int | str | None = None,
+        *,
+        emit: Emit = "updates",
+        on_error: OnError = "fail",
+    ) -> "Stream[Any]":
+        """The greatest of an item of all records, or of the records: `KeyedStream.max`."""
+        return self._of_all("max", Max(item), emit, on_error)
+
+    def mean(
+        self,
+        item: int | str | None = None,
+        *,
+        emit: Emit = "updates",
+        on_error: OnError = "fail",
+    ) -> "Stream[Any]":
+        """The mean of an item of all records, or of the records themselves: `KeyedStream.mean`."""
+        return self._of_all("mean", Mean(item), emit, on_error)
+
+    def aggregate(
+        self,
+        *,
+        emit: Emit = "updates",
+        on_error: OnError = "fail",
+        **aggregations: Aggregation | Accumulator[T, Any, Any],
+    ) -> "Stream[dict[str, Any]]":
+        """Several computations of all records, without a key, by name: see `count`.
+
+        They are aggregations such as `Count()` and `Sum("price")`, which run in Rust, or each an
+        `Accumulator`, written in Python. The result is a dict, over columns a row.
+
+            >>> import engine.testing
+            >>> from operators import Count, Max, Mean
+            >>> from operators.sinks import Collect
+            >>> from operators.sources import Collection
+            >>> paid = source(Collection([("ann", 5), ("bob", 2), ("ann", 8)]))
+            >>> totals = paid.aggregate(n=Count(), most=Max(1), mean=Mean(1), emit="final")
+            >>> engine.testing.run(totals.sink(Collect()))["collect"]
+            [{'n': 3, 'most': 8, 'mean': 5.0}]
+
+        The first and last of all records are those of the parts in the order in which they come.
+        """
+        native, own = in_rust_or_python(aggregations, ())
+        if native:
+            return self._of_all("aggregate", native, emit, on_error)
+        check_emit("aggregate", emit)
+        check_on_error("aggregate", on_error)
+        fold = accumulating(own)
+        parts = self._beside(FoldedParts(fold, on_error), "aggregate_parts")
+        return then(parts, FoldedWhole(fold, emit), "aggregate", _pickle(self._inputs))
+
+    def window(
+        self,
+        assigner: "Assigner",
+        *,
+        time: Time = None,
+        unit: Unit = "us",
+        allowed_lateness: timedelta = ZERO,
+        emit: "WindowEmit" = "final",
+    ) -> "WindowedStream[Any, T]":
+        """Divide all records by time, without a key: `.window(Tumbling(timedelta(minutes=1)))`.
+
+        It is as `KeyedStream.window`, in one task, which all records go to. Results have no key:
+        they are `(value, start, end)`. A function of `apply` gets an empty tuple as the key.
+
+            >>> import engine.testing
+            >>> from operators import Tumbling
+            >>> from operators.sinks import Collect
+            >>> from operators.sources import Collection
+            >>> clicks = source(Collection([("ann", 1), ("bob", 2), ("ann", 11)]))
+            >>> tens = clicks.window(Tumbling(timedelta(seconds=10)), time=1, unit="s")
+            >>> engine.testing.run(tens.count().sink(Collect()), parallelism=2)["collect"]
+            [(2, 0, 10), (1, 10, 20)]
+        """
+        from operators.keyed_stream import KeyedStream
+
+        of_all: KeyedStream[Any, T] = KeyedStream(self._inputs, (), paired=False)
+        lateness = allowed_lateness
+        return of_all.window(assigner, time=time, unit=unit, allowed_lateness=lateness, emit=emit)
+
     def with_event_time(
         self,
         time: Time,
@@ -606,6 +739,19 @@ class Stream(Generic[T]):
         check_on_error(form, on_error)
         pickle = form == "filter" and _pickle(self._inputs)
         return then(self._inputs, RecordOperator(form, function, on_error), form, pickle)
+
+    def _of_all(
+        self,
+        name: str,
+        aggregations: Aggregation | Mapping[str, Aggregation],
+        emit: Emit,
+        on_error: OnError,
+    ) -> "Stream[Any]":
+        """The two stages of an aggregation without a key."""
+        check_emit(name, emit)
+        check_on_error(name, on_error)
+        of_all = NativeAggregate.of(aggregations, (), emit, on_error, paired=False)
+        return then(self._beside(Parts(of_all), f"{name}_parts"), Whole(of_all), name)
 
     def _beside(self, operator: RecordOperator | BatchOperator, name: str) -> tuple[Input, ...]:
         """The edges behind a further operator in the same tasks, before the network."""

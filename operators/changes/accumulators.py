@@ -194,6 +194,11 @@ def taken(aggregation: Aggregation, skips_none: bool) -> Taken:
 
 def check_taken(method: str, aggregation: Aggregation) -> None:
     """Raise `GraphError` for one that cannot take back what a row gave."""
+    if aggregation.where is not None:
+        raise GraphError(
+            f"{method}() got {aggregation!r:.80} of a table, expected no where=",
+            hint="leave rows out of the stream that the table is of",
+        )
     if not isinstance(aggregation, Count | Sum | Mean | Min | Max | CountDistinct):
         raise GraphError(
             f"{method}() of a table got {type(aggregation).__name__}, expected Count, Sum, Mean, "

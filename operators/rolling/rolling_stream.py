@@ -141,6 +141,11 @@ class RollingStream(Generic[K, T]):
                     f"aggregate() got {name}={each!r:.80} behind .over(), expected one of {words}",
                     hint="windows compute others: .window(Sliding(...)).aggregate(...)",
                 )
+            if each.where is not None:
+                raise GraphError(
+                    f"aggregate() got {name}={each!r:.80} behind .over(), expected no where=",
+                    hint="filter records before .over(), or compute a value that is 0 by map",
+                )
         fields = self._rolling.fields(tuple(aggregations))
         if twice := {field for field in fields if fields.count(field) > 1}:
             raise GraphError(

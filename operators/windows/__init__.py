@@ -1,6 +1,6 @@
 """Windows over keyed streams: by time, by pauses, by number."""
 
-from operators.windows.accumulator import Accumulator
+from operators.aggregates.accumulator import Accumulator
 from operators.windows.assigners import (
     Assigner,
     CountWindow,

@@ -60,6 +60,7 @@ class NativeWindows(BatchOperator, GivesTime):
     def properties(self) -> Properties:
         """It takes encoded batches and columns."""
         return Properties(
+            parallelism=None if self.windowing.is_keyed else 1,
             accepts_encoded=True,
             accepts_columns=True,
             outputs=(LATE,),

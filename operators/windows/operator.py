@@ -8,10 +8,10 @@ from engine.graph.batch_operator import BatchFunction, BatchOperator
 from engine.graph.context import TaskContext
 from engine.graph.operator import OnError, Properties
 from engine.state import KeyedState
+from operators.aggregates.fold import Fold
 from operators.durations import nanoseconds
 from operators.event_time import LATE, GivesTime, TimeSelector, with_units_checked
 from operators.windows.assigners import Every
-from operators.windows.fold import Fold
 from operators.windows.values import AT_THE_END, Result, WindowValues
 from operators.windows.windowing import Windowing
 
@@ -33,7 +33,12 @@ class Windows(BatchOperator, GivesTime):
     def properties(self) -> Properties:
         """The output of late records, the treatment of those that fail, the state's meaning."""
         meaning = {"kind": "windows", **self.windowing.meaning, "value": self.fold.meaning}
-        return Properties(on_error=self.on_error, outputs=(LATE,), meaning=meaning)
+        return Properties(
+            parallelism=None if self.windowing.is_keyed else 1,
+            on_error=self.on_error,
+            outputs=(LATE,),
+            meaning=meaning,
+        )
 
     def open(self, context: TaskContext) -> BatchFunction:
         """The windows of one task, still without records."""

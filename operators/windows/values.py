@@ -12,11 +12,11 @@ from engine.graph.context import TaskContext
 from engine.graph.watermark import END_OF_TIME
 from engine.network import EncodeError, WindowFold
 from engine.state import KeyedState
+from operators.aggregates.fold import Fold
 from operators.durations import microseconds
 from operators.event_time import TimeSelector
 from operators.keys import KEY_FORMS
 from operators.windows.assigners import Session
-from operators.windows.fold import Fold
 from operators.windows.windowing import Windowing, in_numbers
 
 Result: TypeAlias = tuple[Any, Any, Any, Any]

@@ -1,7 +1,7 @@
 """Windowed streams: computations on the records of each key and window."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from engine.errors import GraphError
 from engine.graph.declaration import Input, shown
@@ -18,12 +18,11 @@ from operators.aggregates import (
     Quantiles,
     Sum,
     Top,
-    check_aggregations,
 )
+from operators.aggregates.accumulator import Accumulator, in_rust_or_python
+from operators.aggregates.fold import Fold, accumulating, applying, collecting, reducing
 from operators.elementwise import check_function
 from operators.stream import Stream, check_on_error, then
-from operators.windows.accumulator import Accumulator
-from operators.windows.fold import Fold, accumulating, applying, collecting, reducing
 from operators.windows.native import NativeWindows
 from operators.windows.operator import Windows
 from operators.windows.windowing import Windowing, check_length
@@ -249,25 +248,11 @@ class WindowedStream(Generic[K, T]):
         They are aggregations such as `Count()` and `Sum("price")`, which run in Rust, or each an
         `Accumulator`, written in Python.
         """
-        native = {name: each for name, each in aggregations.items() if _is_native(each)}
-        if native:
-            check_aggregations(native, None if self._windowing.paired else self._windowing.key)
-        own = {name: each for name, each in aggregations.items() if name not in native}
-        accumulators = {name: _checked(name, each) for name, each in own.items()}
-        if native and accumulators:
-            raise GraphError(
-                f"aggregate() got {next(iter(native))}, which runs in Rust, and "
-                f"{next(iter(accumulators))}, which is written in Python, expected one kind",
-                hint="two calls of .aggregate() give two streams",
-            )
+        key = None if self._windowing.paired else self._windowing.key
+        native, own = in_rust_or_python(aggregations, key)
         if native:
             return self._native("aggregate", native, on_error)
-        if not accumulators:
-            raise GraphError(
-                "aggregate() got nothing, expected aggregations or accumulators by name",
-                hint='such as .aggregate(n=Count(), total=Sum("price"))',
-            )
-        return self._folded("aggregate", accumulating(accumulators), on_error)
+        return self._folded("aggregate", accumulating(own), on_error)
 
     @property
     def late(self) -> NoReturn:
@@ -298,21 +283,3 @@ class WindowedStream(Generic[K, T]):
                     hint=f"such as .reduce(...) or .collect(); then .{name}()",
                 )
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
-
-def _is_native(aggregation: object) -> TypeGuard[Aggregation]:
-    kind = aggregation if isinstance(aggregation, type) else type(aggregation)
-    return issubclass(kind, Aggregation)
-
-
-def _checked(name: str, aggregation: object) -> Accumulator[Any, Any, Any]:
-    if isinstance(aggregation, Accumulator):
-        return aggregation
-    is_class = isinstance(aggregation, type) and issubclass(aggregation, Accumulator)
-    described = aggregation.__name__ if isinstance(aggregation, type) else f"{aggregation!r:.80}"
-    raise GraphError(
-        f"aggregate() got {name}={described}, expected an aggregation or an Accumulator",
-        hint=f"{name}={described}() is one"
-        if is_class
-        else "such as Count(), or a class of your own with create, add, merge and finish",
-    )

@@ -39,7 +39,13 @@ class Windowing:
         """
         if self.time is None:
             return None
-        return TimeSelector(_END, self.time.unit, column=END_COLUMN, before_us=1)
+        end = _END if self.is_keyed else _END - 1
+        return TimeSelector(end, self.time.unit, column=END_COLUMN, before_us=1)
+
+    @property
+    def is_keyed(self) -> bool:
+        """Whether results have a key in front: the empty tuple is none, and one task has all."""
+        return self.paired or self.key != ()
 
     @property
     def meaning(self) -> dict[str, Any]:

@@ -2,10 +2,13 @@
 //!
 //! - [`shape`]: what the first frame settles for all others; [`copied`]: copies of what is kept.
 //! - [`values`]: what keys have come to by their numbers: numbers in place, or [`numbers`] of which quantiles are
-//!   asked for, [`distinct`] values as [`pairs`] with their keys, or those [`picked`] first or last.
+//!   asked for, [`distinct`] values as [`pairs`] with their keys, those [`picked`] first or last, [`lists`] of all,
+//!   or what they were [`folded`] into.
 
 pub(crate) mod copied;
 mod distinct;
+mod folded;
+mod lists;
 mod numbers;
 mod pairs;
 mod picked;
@@ -13,7 +16,6 @@ pub(crate) mod shape;
 pub(crate) mod values;
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
@@ -39,7 +41,8 @@ pub struct Aggregate {
 }
 
 impl Aggregate {
-    /// By the values of a column, or of several, which are one key; [`Self::compute`] says what.
+    /// By the values of a column, or of several, which are one key; all rows have the same key without one.
+    /// [`Self::compute`] says what.
     pub fn by(key: Vec<Selector>) -> Self {
         Self {
             key,
@@ -72,8 +75,20 @@ impl Aggregate {
             name: name.into(),
             aggregation,
             value,
+            beside: None,
+            filter: None,
             parameters: parameters.into(),
         });
+        self
+    }
+
+    /// Computes the last of these of pairs of its values and another column's, and of rows alone where a
+    /// third column is true; called before the first frame.
+    #[must_use]
+    pub fn of(mut self, beside: Option<Selector>, filter: Option<Selector>) -> Self {
+        if let Some(last) = self.wanted.last_mut() {
+            (last.beside, last.filter) = (beside, filter);
+        }
         self
     }
 
@@ -151,6 +166,18 @@ impl Aggregate {
         Ok(())
     }
 
+    /// Takes in what others have exported, with their schema, behind what is here of their keys.
+    pub fn merge_exported(
+        &mut self,
+        layout: &[u8],
+        entries: &[(&[u8], &[u8])],
+    ) -> Result<(), AggregateError> {
+        self.add(&unframed(layout.to_vec(), 0)?)?; // which checks the schema
+        let mut other = self.without_rows();
+        other.import(layout, entries, true)?;
+        self.merge(&other)
+    }
+
     /// The same, where columns are settled.
     pub(crate) fn go_on(&mut self, keys: &[&[u8]], values: &[&[u8]]) -> Result<(), AggregateError> {
         let (Some(shape), false) = (&mut self.shape, keys.is_empty()) else {
@@ -218,8 +245,7 @@ impl Aggregate {
             .wanted
             .iter()
             .all(|w| w.aggregation == Aggregation::First);
-        let keys = places.keys.iter().map(|at| Arc::clone(batch.column(*at)));
-        let (numbers, count) = shape.keys.of(&keys.collect::<Vec<_>>())?;
+        let (numbers, count) = shape.keys.of(&places.key_columns(batch))?;
         self.touched.resize(count);
         if only_new {
             self.touched.touch_new(numbers);

@@ -28,6 +28,14 @@ pub enum AggregateError {
         /// Its type.
         data_type: DataType,
     },
+    /// The column does not say which rows count.
+    #[error("rows count where column {column:?} of type {data_type} is true, expected bools")]
+    Filter {
+        /// Its name.
+        column: String,
+        /// Its type.
+        data_type: DataType,
+    },
     /// The column holds no times.
     #[error("times in a column of type {0}, expected timestamps, integers or floats")]
     Time(DataType),
@@ -64,9 +72,19 @@ pub enum AggregateError {
 /// What can be aggregated so.
 fn suitable(aggregation: Aggregation) -> &'static str {
     match aggregation {
-        Aggregation::Sum | Aggregation::Mean | Aggregation::Quantile | Aggregation::Quantiles => {
-            "integers, floats, bools or dictionaries of them"
-        }
+        Aggregation::Sum
+        | Aggregation::Mean
+        | Aggregation::Quantile
+        | Aggregation::Quantiles
+        | Aggregation::Variance
+        | Aggregation::Stddev
+        | Aggregation::Covariance
+        | Aggregation::Correlation
+        | Aggregation::Regression
+        | Aggregation::ApproxQuantile
+        | Aggregation::ApproxQuantiles => "integers, floats, bools or dictionaries of them",
+        Aggregation::BoolAnd | Aggregation::BoolOr => "bools",
+        Aggregation::BitAnd | Aggregation::BitOr | Aggregation::BitXor => "integers or bools",
         _ => "numbers, texts, binary values, times or dictionaries of them",
     }
 }

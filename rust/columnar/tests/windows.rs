@@ -238,7 +238,7 @@ proptest! {
             (assigner, lateness),
             emit,
             true,
-        ).and(Aggregation::Sum, item(1));
+        ).and((Aggregation::Sum, item(1)));
         let (mut windows, mut last, mut late) = (columnar(), i64::MIN, 0);
         for (at, (rows, watermark)) in batches.iter().enumerate() {
             if at == cut {

@@ -55,7 +55,7 @@ impl Bodies {
     fn count(&self) -> f64 {
         let best = (0..ROUNDS).map(|_| {
             let key = Path::from([Step::Item(0)]);
-            let mut counts = Aggregate::new(Aggregation::Count, key, Path::default());
+            let mut counts = Aggregate::new((Aggregation::Count, Path::default()), key);
             let start = Instant::now();
             for body in &self.0 {
                 counts.update(black_box(body), BATCH).expect("pairs");

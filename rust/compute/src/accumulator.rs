@@ -1,85 +1,36 @@
 //! The value of a key so far, and how an encoded value is taken into it: of numbers ([`numeric`],
-//! [`quantile`]) or of any values ([`tally`]).
+//! [`quantile`], [`moments`]), of any values ([`tally`], [`gathered`]), or of many in little room ([`sketch`]).
 
+pub(crate) mod aggregation;
+pub(crate) mod found;
+pub(crate) mod gathered;
+pub(crate) mod moments;
 pub(crate) mod numeric;
 pub(crate) mod quantile;
+pub(crate) mod sketch;
 pub(crate) mod tally;
 
+pub use crate::accumulator::aggregation::Aggregation;
+use crate::accumulator::gathered::Gathered;
+use crate::accumulator::moments::{Moments, PairMoments};
 use crate::accumulator::numeric::{
-    float, integral, kept_number, kept_ordered, number, ordered, plus, precedes,
+    float, integral, kept_number, kept_ordered, number, ordered, pair, plus, precedes, truth,
 };
+use crate::accumulator::sketch::{Digest, Distinct};
 use crate::accumulator::tally::Tally;
 use crate::encoded::encode;
 use crate::encoded::fields::first;
 use crate::encoded::value::{Reader, Value, extension};
 use crate::groups::kept::items;
+use crate::keys::key;
 use crate::problem::Problem;
 use std::cmp::Ordering;
-
-/// What is computed per key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Aggregation {
-    Count,
-    /// Integers and floats; bools count as 0 and 1.
-    Sum,
-    /// Numbers, or texts, or byte strings.
-    Min,
-    Max,
-    /// The sum divided by the count, a float.
-    Mean,
-    /// The first value of any kind.
-    First,
-    Last,
-    /// How many different values; those that are equal in Python are one.
-    CountDistinct,
-    /// One quantile of numbers, or several.
-    Quantile,
-    Quantiles,
-    /// The most frequent values, with how often they came.
-    Top,
-}
-
-impl Aggregation {
-    /// As a user writes it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Count => "count",
-            Self::Sum => "sum",
-            Self::Min => "min",
-            Self::Max => "max",
-            Self::Mean => "mean",
-            Self::First => "first",
-            Self::Last => "last",
-            Self::CountDistinct => "count_distinct",
-            Self::Quantile => "quantile",
-            Self::Quantiles => "quantiles",
-            Self::Top => "top",
-        }
-    }
-
-    /// The aggregation of this name.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|each| each.name() == name)
-    }
-
-    pub const ALL: [Self; 11] = [
-        Self::Count,
-        Self::Sum,
-        Self::Min,
-        Self::Max,
-        Self::Mean,
-        Self::First,
-        Self::Last,
-        Self::CountDistinct,
-        Self::Quantile,
-        Self::Quantiles,
-        Self::Top,
-    ];
-}
 
 /// The value of a key so far.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Accumulated {
+    /// No value so far, as the records were left out.
+    Nothing,
     Bool(bool),
     Integer(i128),
     Float(f64),
@@ -105,6 +56,12 @@ pub enum Accumulated {
     Numbers(Vec<f64>),
     /// The different values, with how often they came.
     Tally(Box<Tally>),
+    Moments(Moments),
+    PairMoments(Box<PairMoments>),
+    /// All values.
+    Gathered(Box<Gathered>),
+    Distinct(Box<Distinct>),
+    Digest(Box<Digest>),
 }
 
 impl Accumulated {
@@ -120,14 +77,35 @@ impl Accumulated {
                 reader.skip()?;
                 Ok(Self::Encoded(reader.since(0).into()))
             }
-            Aggregation::Quantile | Aggregation::Quantiles => {
-                Ok(Self::Numbers(vec![float(encoded)?]))
+            Aggregation::BoolAnd | Aggregation::BoolOr => truth(encoded).map(Self::Bool),
+            Aggregation::BitAnd | Aggregation::BitOr | Aggregation::BitXor => {
+                let number = integral(&number(encoded)?).ok_or(Problem::NotAnInteger)?;
+                Ok(Self::Integer(number))
             }
-            Aggregation::CountDistinct | Aggregation::Top => {
-                let mut tally = Tally::default();
-                tally.add(encoded)?;
-                Ok(Self::Tally(Box::new(tally)))
+            _ => {
+                let mut value = Self::empty(aggregation);
+                value.keep(aggregation, encoded)?;
+                Ok(value)
             }
+        }
+    }
+
+    /// That of a key whose records were all left out.
+    pub fn empty(aggregation: Aggregation) -> Self {
+        match aggregation {
+            Aggregation::Count => Self::Integer(0),
+            Aggregation::Quantile | Aggregation::Quantiles => Self::Numbers(Vec::new()),
+            Aggregation::CountDistinct | Aggregation::Top => Self::Tally(Box::default()),
+            Aggregation::Variance | Aggregation::Stddev => Self::Moments(Moments::default()),
+            Aggregation::Covariance | Aggregation::Correlation | Aggregation::Regression => {
+                Self::PairMoments(Box::default())
+            }
+            Aggregation::Array => Self::Gathered(Box::default()),
+            Aggregation::ApproxCountDistinct => Self::Distinct(Box::default()),
+            Aggregation::ApproxQuantile | Aggregation::ApproxQuantiles => {
+                Self::Digest(Box::default())
+            }
+            _ => Self::Nothing,
         }
     }
 
@@ -139,6 +117,8 @@ impl Accumulated {
             encode::unsigned(out, count);
         };
         match self {
+            // No text that is encoded otherwise is empty, so no value is encoded so.
+            Self::Nothing => encode::extension(out, extension::TEXT, &[]),
             Self::Bool(truth) => encode::boolean(out, *truth),
             Self::Integer(number) => {
                 encode::integer(out, *number < 0, &number.unsigned_abs().to_le_bytes());
@@ -157,6 +137,11 @@ impl Accumulated {
                 }
             }
             Self::Tally(tally) => tally.encode(out),
+            Self::Moments(moments) => moments.encode(out),
+            Self::PairMoments(moments) => moments.encode(out),
+            Self::Gathered(values) => values.encode(out),
+            Self::Distinct(sketch) => sketch.encode(out),
+            Self::Digest(sketch) => sketch.encode(out),
         }
     }
 
@@ -169,6 +154,9 @@ impl Accumulated {
 
     /// What [`Self::encode`] has appended.
     pub fn decode(aggregation: Aggregation, encoded: &[u8]) -> Result<Self, Problem> {
+        if Reader::new(encoded).read()? == Value::Extension(extension::TEXT, &[]) {
+            return Ok(Self::Nothing);
+        }
         match aggregation {
             Aggregation::Count => number(encoded),
             Aggregation::Mean => {
@@ -186,12 +174,32 @@ impl Accumulated {
             Aggregation::CountDistinct | Aggregation::Top => {
                 Ok(Self::Tally(Box::new(Tally::decode(&items(encoded)?)?)))
             }
+            Aggregation::Variance | Aggregation::Stddev => {
+                Moments::decode(encoded).map(Self::Moments)
+            }
+            Aggregation::Covariance | Aggregation::Correlation | Aggregation::Regression => {
+                Ok(Self::PairMoments(Box::new(PairMoments::decode(encoded)?)))
+            }
+            Aggregation::Array => Ok(Self::Gathered(Box::new(Gathered::decode(encoded)?))),
+            Aggregation::ApproxCountDistinct => {
+                Ok(Self::Distinct(Box::new(Distinct::decode(encoded)?)))
+            }
+            Aggregation::ApproxQuantile | Aggregation::ApproxQuantiles => {
+                Ok(Self::Digest(Box::new(Digest::decode(encoded)?)))
+            }
             _ => Self::first(aggregation, encoded),
         }
     }
 
     /// Takes in what values behind those here have come to.
     pub fn merge(&mut self, aggregation: Aggregation, other: &Self) -> Result<(), Problem> {
+        if matches!(other, Self::Nothing) {
+            return Ok(());
+        }
+        if matches!(self, Self::Nothing) {
+            *self = other.clone();
+            return Ok(());
+        }
         let wanted = match aggregation {
             Aggregation::Count | Aggregation::Sum => {
                 *self = plus(self, other)?;
@@ -207,12 +215,9 @@ impl Accumulated {
                 *self = other.clone();
                 return Ok(());
             }
-            Aggregation::Quantile
-            | Aggregation::Quantiles
-            | Aggregation::CountDistinct
-            | Aggregation::Top => return self.gather(other),
             Aggregation::Min => Ordering::Less,
             Aggregation::Max => Ordering::Greater,
+            _ => return self.gather(aggregation, other),
         };
         if precedes(other, self, wanted)? {
             *self = other.clone();
@@ -254,18 +259,32 @@ impl Accumulated {
     }
 
     /// Takes in what others have gathered.
-    fn gather(&mut self, other: &Self) -> Result<(), Problem> {
+    fn gather(&mut self, aggregation: Aggregation, other: &Self) -> Result<(), Problem> {
         match (self, other) {
             (Self::Numbers(numbers), Self::Numbers(others)) => numbers.extend_from_slice(others),
             (Self::Tally(tally), Self::Tally(other)) => tally.merge(other),
+            (Self::Moments(moments), Self::Moments(other)) => moments.merge(other),
+            (Self::PairMoments(moments), Self::PairMoments(other)) => moments.merge(other),
+            (Self::Gathered(values), Self::Gathered(other)) => values.merge(other),
+            (Self::Distinct(sketch), Self::Distinct(other)) => sketch.merge(other),
+            (Self::Digest(sketch), Self::Digest(other)) => sketch.merge(other),
+            (Self::Bool(truth), Self::Bool(other)) => match aggregation {
+                Aggregation::BoolAnd => *truth &= other,
+                _ => *truth |= other,
+            },
+            (Self::Integer(bits), Self::Integer(other)) => match aggregation {
+                Aggregation::BitAnd => *bits &= other,
+                Aggregation::BitOr => *bits |= other,
+                _ => *bits ^= other,
+            },
             _ => return Err(Problem::Mixed),
         }
         Ok(())
     }
 
-    /// Takes in one more value of which all, or how often it came, is kept.
+    /// Takes in one more value, where that is no plain sum and no comparison.
     #[inline(never)]
-    fn keep(&mut self, encoded: &[u8]) -> Result<(), Problem> {
+    fn keep(&mut self, aggregation: Aggregation, encoded: &[u8]) -> Result<(), Problem> {
         match self {
             Self::Numbers(numbers) => numbers.push(float(encoded)?),
             Self::Tally(tally) => tally.add(encoded)?,
@@ -277,7 +296,19 @@ impl Accumulated {
                     *last = new.into();
                 }
             }
-            _ => return Err(Problem::Mixed),
+            Self::Moments(moments) => moments.add(float(encoded)?),
+            Self::PairMoments(moments) => {
+                let (y, x) = pair(encoded)?;
+                moments.add(y, x);
+            }
+            Self::Gathered(values) => values.add(encoded)?,
+            Self::Distinct(sketch) => {
+                let mut scratch = Vec::new();
+                let canonical = key::canonical(first(encoded)?, &mut scratch);
+                sketch.add(canonical.map_err(Problem::Untold)?);
+            }
+            Self::Digest(sketch) => sketch.add(float(encoded)?),
+            _ => self.gather(aggregation, &Self::first(aggregation, encoded)?)?,
         }
         Ok(())
     }
@@ -295,7 +326,9 @@ impl Accumulated {
     /// Whether it has no memory of its own.
     pub(crate) fn is_in_place(&self) -> bool {
         match self {
-            Self::Bool(_)
+            Self::Nothing
+            | Self::Bool(_)
+            | Self::Moments(_)
             | Self::Integer(_)
             | Self::Float(_)
             | Self::IntegerMean { .. }
@@ -305,7 +338,11 @@ impl Accumulated {
             | Self::Encoded(_)
             | Self::EncodedMean { .. }
             | Self::Numbers(_)
-            | Self::Tally(_) => false,
+            | Self::Tally(_)
+            | Self::PairMoments(_)
+            | Self::Gathered(_)
+            | Self::Distinct(_)
+            | Self::Digest(_) => false,
         }
     }
 
@@ -323,7 +360,7 @@ impl Accumulated {
             Aggregation::Max => replace_if(self, encoded, Ordering::Greater)?,
             Aggregation::Mean => add_to_mean(self, encoded)?,
             Aggregation::First => return Ok(false),
-            _ => self.keep(encoded)?,
+            _ => self.keep(aggregation, encoded)?,
         }
         Ok(true)
     }
@@ -403,14 +440,6 @@ fn replace_if(entry: &mut Accumulated, encoded: &[u8], when: Ordering) -> Result
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_are_unique() {
-        for each in Aggregation::ALL {
-            assert_eq!(Aggregation::named(each.name()), Some(each));
-        }
-        assert_eq!(Aggregation::named("median"), None);
-    }
 
     #[test]
     fn a_value_takes_no_more_room_than_its_integer() {

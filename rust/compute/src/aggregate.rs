@@ -4,14 +4,12 @@
 //! a float, minimum and maximum keep the first of equal values. Updates are taken per batch: each
 //! key that the batch touched, once, with its value after the whole batch.
 
-use crate::accumulator::Aggregation;
 use crate::encoded::fields::{Fields, KeyPath};
-use crate::encoded::path::Path;
 use crate::encoded::value::Reader;
 use crate::groups::Groups;
 use crate::groups::copied::Values;
 use crate::groups::results::Update;
-use crate::groups::wanted::Wanted;
+use crate::groups::wanted::{Term, Wanted};
 use crate::keys::key;
 use crate::keys::short::hash;
 use crate::problem::{AggregateError, Problem};
@@ -28,11 +26,12 @@ pub struct Aggregate {
 }
 
 impl Aggregate {
-    /// `key` and `value` lead from the record to its key and its value; a count needs no value.
-    pub fn new(aggregation: Aggregation, key: impl Into<KeyPath>, value: Path) -> Self {
-        let wanted = Wanted::new(aggregation);
+    /// `key` leads from the record to its key.
+    pub fn new(first: impl Into<Term>, key: impl Into<KeyPath>) -> Self {
+        let first = first.into();
+        let wanted = Wanted::new(&first);
         Self {
-            fields: Fields::new(aggregation, key.into(), value),
+            fields: Fields::of_term(&first, key.into()),
             groups: Groups::new(&wanted),
             wanted,
             scratch: Vec::new(),
@@ -41,8 +40,8 @@ impl Aggregate {
 
     /// Computes this, too, of the same records by the same keys; called before the first record.
     #[must_use]
-    pub fn and(mut self, aggregation: Aggregation, value: Path) -> Self {
-        self.wanted.further.push((aggregation, value));
+    pub fn and(mut self, further: impl Into<Term>) -> Self {
+        self.wanted.further.push(further.into());
         self.groups = Groups::new(&self.wanted);
         self
     }
@@ -130,6 +129,20 @@ impl Aggregate {
         Ok(())
     }
 
+    /// Takes in what others have exported, behind what is here of their keys.
+    pub fn merge(&mut self, entries: &[(&[u8], &[u8])]) -> Result<(), Problem> {
+        let Self {
+            wanted,
+            groups,
+            scratch,
+            ..
+        } = self;
+        entries.iter().try_for_each(|(key, values)| {
+            let canonical = key::canonical(key, scratch)?;
+            groups.merge_key(wanted, (key, canonical), values)
+        })
+    }
+
     /// Reads one record and takes it in.
     #[inline]
     fn add(&mut self, reader: &mut Reader) -> Result<(), Problem> {
@@ -151,7 +164,7 @@ const AHEAD: usize = 64;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Accumulated, Step, encode};
+    use crate::{Accumulated, Aggregation, Path, Step, encode};
 
     fn pair(out: &mut Vec<u8>, key: &str, value: impl Fn(&mut Vec<u8>)) {
         encode::array(out, 2);
@@ -161,7 +174,7 @@ mod tests {
 
     fn over_pairs(aggregation: Aggregation) -> Aggregate {
         let item = |item| Path::from([Step::Item(item)]);
-        Aggregate::new(aggregation, item(0), item(1))
+        Aggregate::new((aggregation, item(1)), item(0))
     }
 
     fn updates(aggregate: &mut Aggregate) -> Vec<(String, Accumulated)> {
@@ -222,10 +235,10 @@ mod tests {
     #[test]
     fn several_aggregations_see_the_same_records() {
         let item = |item| Path::from([Step::Item(item)]);
-        let mut aggregate = Aggregate::new(Aggregation::First, item(0), item(1))
-            .and(Aggregation::Count, Path::default())
-            .and(Aggregation::Sum, item(1))
-            .and(Aggregation::Mean, item(-1));
+        let mut aggregate = Aggregate::new((Aggregation::First, item(1)), item(0))
+            .and((Aggregation::Count, Path::default()))
+            .and((Aggregation::Sum, item(1)))
+            .and((Aggregation::Mean, item(-1)));
         let mut body = Vec::new();
         for (key, value) in [("a", 1), ("b", 2), ("a", 4)] {
             pair(&mut body, key, |out| encode::int(out, value));
@@ -261,6 +274,35 @@ mod tests {
     }
 
     #[test]
+    fn what_others_have_exported_is_merged() {
+        let (mut left, mut right) = (
+            over_pairs(Aggregation::Variance),
+            over_pairs(Aggregation::Variance),
+        );
+        for (aggregate, values) in [(&mut left, [1, 2]), (&mut right, [3, 6])] {
+            let mut body = Vec::new();
+            for value in values {
+                pair(&mut body, "a", |out| encode::int(out, value));
+            }
+            aggregate.update(&body, 2).expect("two pairs");
+        }
+        let keys: Vec<_> = right.keys(0).map(<[u8]>::to_vec).collect();
+        let values = right.values().gather(0..1);
+        let entries = [(&keys[0][..], values.get(0))];
+        left.merge(&entries).expect("of the same kind");
+        left.merge(&[(&[0xc0], values.get(0))]).expect("a new key");
+        let found: Vec<_> = left.take_updates().map(|each| each.value.clone()).collect();
+        let variance = |value: &Accumulated| match value {
+            Accumulated::Moments(moments) => moments.variance(0.0),
+            _ => None,
+        };
+        assert_eq!(
+            found.iter().map(variance).collect::<Vec<_>>(),
+            [Some(3.5), Some(2.25)]
+        );
+    }
+
+    #[test]
     fn a_mean_becomes_a_float_with_a_float() {
         let mut aggregate = over_pairs(Aggregation::Mean);
         let mut body = Vec::new();
@@ -275,7 +317,7 @@ mod tests {
     fn several_values_make_a_key() {
         let item = |item| Path::from([Step::Item(item)]);
         let key = KeyPath::Tuple(vec![item(1), item(0)]);
-        let mut aggregate = Aggregate::new(Aggregation::Count, key, Path::default());
+        let mut aggregate = Aggregate::new((Aggregation::Count, Path::default()), key);
         let mut body = Vec::new();
         pair(&mut body, "a", |out| encode::int(out, 1));
         pair(&mut body, "a", |out| encode::float(out, 1.0));

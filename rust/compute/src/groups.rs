@@ -180,6 +180,23 @@ impl Groups {
         Ok(())
     }
 
+    /// Takes in what an update has encoded, which comes behind what is here of the key.
+    pub(crate) fn merge_key(
+        &mut self,
+        wanted: &Wanted,
+        key: Encoded,
+        values: &[u8],
+    ) -> Result<(), Problem> {
+        let mut other = Results::default();
+        other.import(wanted, values)?;
+        let number = self.keys.number_by_call(key);
+        self.results
+            .merge(&self.aggregations, number, (&other, 0))?;
+        self.touched.resize(self.keys.len());
+        self.touched.touch(number);
+        Ok(())
+    }
+
     fn merge_number(&mut self, other: &Self, from: usize) -> Result<(), Problem> {
         let number = self.keys.number_of(&other.keys, from);
         if number == self.holders.len() {

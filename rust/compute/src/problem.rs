@@ -37,6 +37,16 @@ pub enum Problem {
     Untold(KeyError),
     #[error("its value is no number")]
     NotANumber,
+    #[error("its value is no bool")]
+    NotABool,
+    #[error("its value is no integer")]
+    NotAnInteger,
+    #[error("the value that says whether it counts is {0}")]
+    NoFilter(PathError),
+    #[error("the value that says whether it counts is no bool")]
+    NotAFilter,
+    #[error("a state of a sketch that is none")]
+    NoSketch,
     #[error("its value is no number, text or byte string")]
     NotOrdered,
     #[error("its value is not of the same kind as the values before it")]

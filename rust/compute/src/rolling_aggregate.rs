@@ -3,12 +3,11 @@
 use crate::accumulator::{Accumulated, Aggregation};
 use crate::encoded::encode;
 use crate::encoded::fields::KeyPath;
-use crate::encoded::path::Path;
 use crate::encoded::strings::ByteStrings;
 use crate::encoded::time::TimePath;
 use crate::groups::copied::Copied;
 use crate::groups::kept::items;
-use crate::groups::wanted::{Wanted, further_value};
+use crate::groups::wanted::{Term, Wanted};
 use crate::keys::interner::{Encoded, Interner};
 use crate::keys::key;
 use crate::problem::{AggregateError, Problem};
@@ -42,15 +41,16 @@ impl RollingAggregate {
     /// `key`, `value` and `time` lead from the record to its key, its value and its time. Late records are
     /// kept for [`Self::take_late`] where that is wanted.
     pub fn new(
-        (aggregation, value): (Aggregation, Path),
+        first: impl Into<Term>,
         key: impl Into<KeyPath>,
         time: TimePath,
         spans: impl Into<Box<[Span]>>,
         keeps_late: bool,
     ) -> Self {
-        let (wanted, spans) = (Wanted::new(aggregation), spans.into());
+        let first = first.into();
+        let (wanted, spans) = (Wanted::new(&first), spans.into());
         Self {
-            input: Input::new((aggregation, value), key.into(), time),
+            input: Input::new(&first, key.into(), time),
             late: Late::new(keeps_late),
             state: State::new(&wanted, &spans),
             wanted,
@@ -60,8 +60,8 @@ impl RollingAggregate {
 
     /// Computes this, too, of the same records by the same keys; called before the first record.
     #[must_use]
-    pub fn and(mut self, aggregation: Aggregation, value: Path) -> Self {
-        self.wanted.further.push((aggregation, value));
+    pub fn and(mut self, further: impl Into<Term>) -> Self {
+        self.wanted.further.push(further.into());
         self.state = State::new(&self.wanted, &self.spans);
         self
     }
@@ -215,11 +215,13 @@ impl State {
     /// What the record comes to by itself.
     fn read(&mut self, record: Record) -> Result<(), Problem> {
         self.values.clear();
-        self.values
-            .push(alone(record.wanted.aggregation, record.value)?);
-        for further in &record.wanted.further {
-            let value = further_value(further, record.whole)?;
-            self.values.push(alone(further.0, value)?);
+        let wanted = record.wanted;
+        self.values.push(match &wanted.first {
+            None => alone(wanted.aggregation, record.value)?,
+            Some(term) => found(term, record.whole)?,
+        });
+        for term in &wanted.further {
+            self.values.push(found(term, record.whole)?);
         }
         Ok(())
     }
@@ -284,6 +286,14 @@ impl TakeIn for State {
 
     fn read_ahead(&mut self, hashes: &[u64]) {
         self.ahead = self.keys.read_ahead(hashes).into_iter();
+    }
+}
+
+/// The value of a record by itself; `None` where that does not count.
+fn found(term: &Term, record: &[u8]) -> Result<Option<Accumulated>, Problem> {
+    match term.find(record)? {
+        Some(value) => alone(term.aggregation, &value),
+        None => Ok(None),
     }
 }
 

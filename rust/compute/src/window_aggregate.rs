@@ -6,14 +6,12 @@ mod rows;
 
 use self::input::{Input, Late};
 use self::rows::WindowRows;
-use crate::accumulator::Aggregation;
 use crate::encoded::fields::KeyPath;
-use crate::encoded::path::Path;
 use crate::encoded::time::TimePath;
 use crate::groups::Groups;
 use crate::groups::copied::Copied;
 use crate::groups::results::Update;
-use crate::groups::wanted::Wanted;
+use crate::groups::wanted::{Term, Wanted};
 use crate::problem::{AggregateError, Problem};
 use crate::windows::{Emit, Rows, Windows};
 use oka_window::{Assigner, Window};
@@ -30,20 +28,21 @@ pub struct WindowAggregate {
 }
 
 impl WindowAggregate {
-    /// `key` and `value` lead from the record to its key and its value; a count needs no value, and
-    /// windows of so many records no time. Late records are kept for [`Self::take_late`] where that
+    /// `key` and `time` lead from the record to its key and its time; windows of so many records need no
+    /// time. Late records are kept for [`Self::take_late`] where that
     /// is wanted.
     pub fn new(
-        (aggregation, value): (Aggregation, Path),
+        first: impl Into<Term>,
         key: impl Into<KeyPath>,
         time: TimePath,
         (assigner, lateness): (impl Into<Assigner>, u64),
         emit: Emit,
         keeps_late: bool,
     ) -> Self {
+        let first = first.into();
         Self {
-            input: Input::new((aggregation, value), key.into(), time),
-            wanted: Wanted::new(aggregation),
+            input: Input::new(&first, key.into(), time),
+            wanted: Wanted::new(&first),
             late: Late::new(keeps_late),
             windows: Windows::new(assigner.into(), lateness, emit),
         }
@@ -51,8 +50,8 @@ impl WindowAggregate {
 
     /// Computes this, too, of the same records by the same keys; called before the first record.
     #[must_use]
-    pub fn and(mut self, aggregation: Aggregation, value: Path) -> Self {
-        self.wanted.further.push((aggregation, value));
+    pub fn and(mut self, further: impl Into<Term>) -> Self {
+        self.wanted.further.push(further.into());
         self
     }
 

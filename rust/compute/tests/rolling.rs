@@ -35,7 +35,7 @@ fn aggregate(spans: &[Span]) -> RollingAggregate {
     let first = RollingAggregate::new((Sum, item(2)), KeyPath::One(item(0)), time, spans, true);
     AGGREGATIONS[1..]
         .iter()
-        .fold(first, |all, each| all.and(*each, item(2)))
+        .fold(first, |all, each| all.and((*each, item(2))))
 }
 
 fn encoded((key, time, cell): Record) -> Vec<u8> {

@@ -71,15 +71,15 @@ fn keys() -> impl Strategy<Value = Key> {
 
 fn aggregate() -> Aggregate {
     let item = |item| Path::from([Step::Item(item)]);
-    Aggregate::new(Aggregation::Sum, item(0), item(1))
-        .and(Aggregation::Count, Path::default())
-        .and(Aggregation::Min, item(1))
-        .and(Aggregation::Max, item(1))
-        .and(Aggregation::Mean, item(1))
-        .and(Aggregation::First, item(1))
-        .and(Aggregation::Last, item(1))
-        .and(Aggregation::Quantiles, item(1))
-        .and(Aggregation::Top, item(0))
+    Aggregate::new((Aggregation::Sum, item(1)), item(0))
+        .and((Aggregation::Count, Path::default()))
+        .and((Aggregation::Min, item(1)))
+        .and((Aggregation::Max, item(1)))
+        .and((Aggregation::Mean, item(1)))
+        .and((Aggregation::First, item(1)))
+        .and((Aggregation::Last, item(1)))
+        .and((Aggregation::Quantiles, item(1)))
+        .and((Aggregation::Top, item(0)))
 }
 
 fn add(aggregate: &mut Aggregate, (key, value): &Record) {
@@ -192,7 +192,7 @@ fn values_of_any_kind_are_copied() {
     ];
     for values in kinds {
         let item = |item| Path::from([Step::Item(item)]);
-        let mut aggregate = Aggregate::new(Aggregation::Max, item(0), item(1));
+        let mut aggregate = Aggregate::new((Aggregation::Max, item(1)), item(0));
         for (key, value) in (0..).zip(&values) {
             let mut body = pair_of(key);
             body.extend(value);

@@ -56,7 +56,7 @@ fn windows(assigner: Assigner, further: &[Aggregation]) -> WindowAggregate {
         true,
     );
     let further = further.iter();
-    further.fold(windows, |windows, each| windows.and(*each, item(1)))
+    further.fold(windows, |windows, each| windows.and((*each, item(1))))
 }
 
 fn add(windows: &mut WindowAggregate, records: &[Record]) {
@@ -95,9 +95,9 @@ fn expected(records: &[Record], (size, slide): (i64, i64), further: &[Aggregatio
         }
     }
     let alone = |records: Vec<Record>| {
-        let count = Aggregate::new(Aggregation::Count, item(0), Path::default());
+        let count = Aggregate::new((Aggregation::Count, Path::default()), item(0));
         let each = further.iter();
-        let mut aggregate = each.fold(count, |aggregate, each| aggregate.and(*each, item(1)));
+        let mut aggregate = each.fold(count, |aggregate, each| aggregate.and((*each, item(1))));
         let updated = aggregate.update(&encoded(&records), records.len());
         updated.expect("records");
         let keys = aggregate.take_updates();

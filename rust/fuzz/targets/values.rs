@@ -69,8 +69,8 @@ fn aggregate(body: &[u8], records: usize) {
     ];
     let all = Aggregation::ALL.iter();
     for (aggregation, key) in all.flat_map(|each| keys.iter().map(move |key| (each, key))) {
-        let mut aggregate = Aggregate::new(*aggregation, key.clone(), item(1));
-        aggregate = aggregate.and(Aggregation::Mean, item(1));
+        let mut aggregate = Aggregate::new((*aggregation, item(1)), key.clone());
+        aggregate = aggregate.and((Aggregation::Mean, item(1)));
         // An announced record more than there are must be refused, too.
         for announced in [records, records + 1] {
             let updated = aggregate.update(body, announced);

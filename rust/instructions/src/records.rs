@@ -51,7 +51,7 @@ pub fn partition(rounds: usize) {
 /// The native count of words.
 #[inline(never)]
 pub fn count(rounds: usize) {
-    let counts = Aggregate::new(Aggregation::Count, Path::default(), Path::default());
+    let counts = Aggregate::new((Aggregation::Count, Path::default()), Path::default());
     aggregate(counts, &body_of_words(), rounds);
 }
 
@@ -65,7 +65,11 @@ pub fn sum(rounds: usize) {
         encode::int(&mut body, drawn(row) as i64);
     }
     let (key, value) = (Path::from([Step::Item(0)]), Path::from([Step::Item(1)]));
-    aggregate(Aggregate::new(Aggregation::Sum, key, value), &body, rounds);
+    aggregate(
+        Aggregate::new((Aggregation::Sum, value), key),
+        &body,
+        rounds,
+    );
 }
 
 /// The native count of words in windows of ten batches, of pairs (word, time).

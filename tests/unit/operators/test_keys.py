@@ -109,7 +109,7 @@ def _tell_task(batch: Any) -> list[Any]:
         (lambda s: s.key_by("a", "a"), "key_by() got 'a', 'a', expected each once", ""),
         (lambda s: s.key_by(0, -1), "key_by() got -1, expected an index >= 0", ""),
         (lambda s: s.key_by(2.5), "key_by() got float 2.5, expected an index >= 0, a field", ""),
-        (lambda s: s.count(), ".count() needs to know what the key", ".key_by(0).count(...)"),
+        (lambda s: s.top(), ".top() needs to know what the key", ".key_by(0).top(...)"),
         (lambda s: s.reduce(max), ".reduce() needs to know", ".key_by(lambda record: None)"),
         (lambda s: s.key_by(0).map(len), ".map() follows .key_by()", "call .map() before"),
     ],

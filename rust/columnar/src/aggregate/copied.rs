@@ -5,6 +5,7 @@ use oka_compute::{Accumulated, ByteStrings, Copied};
 
 use crate::AggregateError;
 use crate::aggregate::distinct::CopiedDistinct;
+use crate::aggregate::lists::CopiedLists;
 use crate::columns::cells::{cells, encoded, joined};
 
 /// Columns of some keys, in parts, and of some values: not always as many.
@@ -38,8 +39,9 @@ pub(crate) enum CopiedValues {
     /// Counts and sums.
     IntegerMeans(Vec<(u64, i128)>),
     FloatMeans(Vec<(u64, f64)>),
-    Numbers(Vec<Option<Accumulated>>),
+    Folded(Vec<Option<Accumulated>>),
     Distinct(CopiedDistinct),
+    Lists(CopiedLists),
 }
 
 impl CopiedValues {
@@ -53,8 +55,9 @@ impl CopiedValues {
             Self::FloatMeans(values) => cells(values, |&(count, sum)| {
                 Some(Accumulated::FloatMean { count, sum })
             }),
-            Self::Numbers(values) => cells(values, Clone::clone),
+            Self::Folded(values) => cells(values, Clone::clone),
             Self::Distinct(values) => values.encode(),
+            Self::Lists(values) => values.encode()?,
         })
     }
 }

@@ -1,8 +1,10 @@
 //! What the first frame settles for all others: where columns are, and of which types.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, RecordBatch};
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, NullArray, RecordBatch, StructArray};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use oka_compute::Aggregation;
 
@@ -19,6 +21,10 @@ pub(crate) struct Wanted {
     pub(crate) name: String,
     pub(crate) aggregation: Aggregation,
     pub(crate) value: Option<Selector>,
+    /// The second one of pairs.
+    pub(crate) beside: Option<Selector>,
+    /// A column that is true where a row counts.
+    pub(crate) filter: Option<Selector>,
     /// The shares of quantiles, or how many values are wanted.
     pub(crate) parameters: Arc<[f64]>,
 }
@@ -30,8 +36,16 @@ pub(crate) struct Places {
     pub(crate) projection: Vec<usize>,
     /// Where in `projection` the keys are.
     pub(crate) keys: Vec<usize>,
-    /// Where in `projection` the value of each aggregation is.
-    values: Vec<Option<usize>>,
+    /// Where in `projection` what each aggregation needs is.
+    terms: Vec<Term>,
+}
+
+/// Where the columns are that an aggregation needs.
+#[derive(Clone, Copy, Default)]
+struct Term {
+    value: Option<usize>,
+    beside: Option<usize>,
+    filter: Option<usize>,
 }
 
 impl Places {
@@ -46,11 +60,30 @@ impl Places {
             places.keys.push(place);
         }
         for each in wanted {
-            let column = each.value.as_ref().map(|value| value.find(schema));
-            let place = column.transpose()?.map(|column| places.add(column));
-            places.values.push(place);
+            let mut place = |selector: &Option<Selector>| {
+                let column = selector.as_ref().map(|selector| selector.find(schema));
+                Ok(column.transpose()?.map(|column| places.add(column)))
+            };
+            let term = Term {
+                value: place(&each.value)?,
+                beside: place(&each.beside)?,
+                filter: place(&each.filter)?,
+            };
+            places.terms.push(term);
+        }
+        if places.projection.is_empty() && !schema.fields().is_empty() {
+            places.add(0); // for the number of rows
         }
         Ok(places)
+    }
+
+    /// The columns of the key: nulls where there is none.
+    pub(crate) fn key_columns(&self, batch: &RecordBatch) -> Vec<ArrayRef> {
+        if self.keys.is_empty() {
+            return vec![Arc::new(NullArray::new(batch.num_rows()))];
+        }
+        let keys = self.keys.iter().map(|at| Arc::clone(batch.column(*at)));
+        keys.collect()
     }
 
     pub(crate) fn add(&mut self, column: usize) -> usize {
@@ -61,13 +94,87 @@ impl Places {
         })
     }
 
-    /// The fields of the keys, and of each value.
-    fn fields<'a>(&self, schema: &'a Schema) -> (Vec<&'a Field>, Vec<Option<&'a Field>>) {
+    /// The fields of the keys, and of each value: of pairs a struct.
+    fn fields<'a>(&self, schema: &'a Schema) -> (Vec<&'a Field>, Vec<Option<Cow<'a, Field>>>) {
         let field = |place: usize| schema.field(self.projection[place]);
+        let value = |term: &Term| {
+            let value = field(term.value?);
+            let Some(beside) = term.beside.map(field) else {
+                return Some(Cow::Borrowed(value));
+            };
+            let name = format!("{} and {}", value.name(), beside.name());
+            Some(Cow::Owned(Field::new(
+                name,
+                pair_type([value, beside].map(Field::data_type)),
+                true,
+            )))
+        };
         let keys = self.keys.iter().map(|place| field(*place));
-        let values = self.values.iter().map(|place| place.map(field));
-        (keys.collect(), values.collect())
+        (keys.collect(), self.terms.iter().map(value).collect())
     }
+
+    /// Fails where a column does not say which rows count.
+    fn check_filters(&self, schema: &Schema) -> Result<(), AggregateError> {
+        let filters = self.terms.iter().filter_map(|term| term.filter);
+        for field in filters.map(|place| schema.field(self.projection[place])) {
+            if *plain_type(field.data_type()) != DataType::Boolean {
+                return Err(AggregateError::Filter {
+                    column: field.name().clone(),
+                    data_type: field.data_type().clone(),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Term {
+    /// The values of rows, without dictionaries, and their numbers: of those that count.
+    fn values<'n>(
+        self,
+        numbers: &'n [u32],
+        batch: &RecordBatch,
+    ) -> Result<(Cow<'n, [u32]>, ArrayRef), ArrowError> {
+        let column = |place: usize| plain(batch.column(place));
+        let value = match (self.value, self.beside) {
+            (Some(value), Some(beside)) => {
+                let pair = [column(value)?, column(beside)?];
+                let DataType::Struct(fields) = pair_type(pair.each_ref().map(Array::data_type))
+                else {
+                    return Err(ArrowError::NotYetImplemented("a pair".to_owned()));
+                };
+                Some(Arc::new(StructArray::try_new(fields, pair.to_vec(), None)?) as ArrayRef)
+            }
+            (value, _) => value.map(column).transpose()?,
+        };
+        // A count looks at numbers alone.
+        let nothing = || Arc::new(NullArray::new(0)) as ArrayRef;
+        let Some(filter) = self.filter else {
+            return Ok((Cow::Borrowed(numbers), value.unwrap_or_else(nothing)));
+        };
+        let filter = column(filter)?;
+        let filter = filter.as_boolean();
+        let own = numbers
+            .iter()
+            .zip(filter)
+            .filter(|(_, counts)| *counts == Some(true));
+        let value = value.map(|value| arrow_select::filter::filter(&value, filter));
+        Ok((
+            own.map(|(number, _)| *number).collect(),
+            value.transpose()?.unwrap_or_else(nothing),
+        ))
+    }
+}
+
+/// The type of two columns as one.
+fn pair_type(of: [&DataType; 2]) -> DataType {
+    let [value, beside] = of.map(|of| plain_type(of).clone());
+    let field = |name: &str, of| Field::new(name, of, true);
+    DataType::Struct(
+        [field("y", value), field("x", beside)]
+            .into_iter()
+            .collect(),
+    )
 }
 
 /// What the first frame settles for all others.
@@ -113,15 +220,18 @@ impl Shape {
         places: &Places,
         wanted: &[Wanted],
     ) -> Result<Self, AggregateError> {
+        places.check_filters(schema)?;
         let (key, value) = places.fields(schema);
-        let keys = Keys::new(&key)?;
+        let nothing = Field::new("", DataType::Null, true);
+        let none = [&nothing];
+        let keys = Keys::new(if key.is_empty() { &none } else { &key })?;
         let mut results = Vec::with_capacity(wanted.len());
         let mut shown = Vec::new();
-        for key in keys.fields() {
+        for key in keys.fields().take(key.len()) {
             shown.push(key.clone().with_name(unused(key.name(), &shown)));
         }
         for (each, value) in wanted.iter().zip(value) {
-            let input = value.map(|field| field.data_type().clone());
+            let input = value.as_ref().map(|field| field.data_type().clone());
             let column = input.as_ref().unwrap_or(&DataType::Null);
             let Some((values, data_type)) = Values::of(each.aggregation, column, &each.parameters)
             else {
@@ -133,7 +243,7 @@ impl Shape {
             };
             let field = Field::new(unused(&each.name, &shown), data_type.clone(), true);
             let extension = value.filter(|of| *plain_type(of.data_type()) == data_type);
-            let extension = extension.map(extension_of).unwrap_or_default();
+            let extension = extension.map(|of| extension_of(&of)).unwrap_or_default();
             shown.push(field.with_metadata(extension));
             results.push(Computed {
                 aggregation: each.aggregation,
@@ -178,8 +288,7 @@ impl Shape {
         places: &Places,
         batch: &RecordBatch,
     ) -> Result<(&[u32], usize), ArrowError> {
-        let keys = places.keys.iter().map(|at| Arc::clone(batch.column(*at)));
-        self.keys.of(&keys.collect::<Vec<_>>())
+        self.keys.of(&places.key_columns(batch))
     }
 
     /// The numbers of the keys whose first values came with the last rows.
@@ -194,14 +303,12 @@ impl Shape {
         places: &Places,
         batch: &RecordBatch,
     ) -> Result<(), AggregateError> {
-        for (result, value) in results.iter_mut().zip(&places.values) {
+        for (result, term) in results.iter_mut().zip(&places.terms) {
             result.values.resize(count);
-            let column = batch.column(value.unwrap_or_default());
-            let flat = match value {
-                Some(_) => plain(column)?,
-                None => Arc::clone(column),
-            };
-            result.values.update(result.aggregation, numbers, &flat)?;
+            let (numbers, values) = term.values(numbers, batch)?;
+            result
+                .values
+                .update(result.aggregation, &numbers, &values)?;
         }
         Ok(())
     }
@@ -213,6 +320,7 @@ impl Shape {
         values: &[u32],
     ) -> Result<RecordBatch, AggregateError> {
         let mut columns = self.keys.arrays(keys)?;
+        columns.truncate(self.schema.fields().len() - self.results.len());
         for result in &self.results {
             columns.push(result.values.take(values, &result.data_type)?);
         }
@@ -268,12 +376,13 @@ impl Shape {
 
     /// The shape, if these columns have it, too. Layouts of keys may differ.
     pub(crate) fn checked(self, schema: &Schema, places: &Places) -> Result<Self, AggregateError> {
+        places.check_filters(schema)?;
         let (key, value) = places.fields(schema);
-        let same = |(result, field): (&Computed, Option<&Field>)| {
+        let same = |(result, field): (&Computed, &Option<Cow<Field>>)| {
             result.input.as_ref().map(plain_type)
-                == field.map(|field| plain_type(field.data_type()))
+                == field.as_ref().map(|field| plain_type(field.data_type()))
         };
-        if self.keys.suit(&key)? && self.results.iter().zip(value.iter().copied()).all(same) {
+        if self.keys.suit(&key)? && self.results.iter().zip(&value).all(same) {
             return Ok(self);
         }
         let inputs = self
@@ -285,10 +394,11 @@ impl Shape {
             .fields()
             .map(|field| plain_type(field.data_type()))
             .chain(inputs);
-        let got = key.iter().chain(value.iter().flatten());
+        let key = key.iter().map(|field| field.data_type());
+        let value = value.iter().flatten().map(|field| field.data_type());
         Err(AggregateError::Changed {
             expected: listed(expected),
-            got: listed(got.map(|field| field.data_type())),
+            got: listed(key.chain(value)),
         })
     }
 }

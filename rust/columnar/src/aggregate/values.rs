@@ -12,6 +12,8 @@ use oka_compute::{Accumulated, Aggregation, Problem, integer_mean, integral};
 use crate::AggregateError;
 use crate::aggregate::copied::CopiedValues;
 use crate::aggregate::distinct::Distinct;
+use crate::aggregate::folded::Folded;
+use crate::aggregate::lists::Lists;
 use crate::aggregate::numbers::Numbers;
 use crate::aggregate::picked::Picked;
 use crate::columns::build;
@@ -34,6 +36,10 @@ pub(crate) enum Values {
     /// All, of which quantiles are asked for.
     Numbers(Numbers),
     Distinct(Box<Distinct>),
+    /// All values.
+    Lists(Lists),
+    /// Moments and sketches.
+    Folded(Folded),
 }
 
 impl Values {
@@ -70,6 +76,22 @@ impl Values {
             Aggregation::CountDistinct | Aggregation::Top => {
                 let (distinct, data_type) = Distinct::of(aggregation, column, parameters)?;
                 return Some((Self::Distinct(Box::new(distinct)), data_type));
+            }
+            Aggregation::BoolAnd | Aggregation::BoolOr => {
+                let is_bool = *column == DataType::Boolean;
+                return is_bool.then(|| (Self::Integers(Vec::new()), DataType::Boolean));
+            }
+            Aggregation::BitAnd | Aggregation::BitOr | Aggregation::BitXor => {
+                let is_suitable = *column == DataType::Boolean || column.is_integer();
+                return is_suitable.then(|| (Self::Integers(Vec::new()), column.clone()));
+            }
+            Aggregation::Array => {
+                let (lists, data_type) = Lists::of(column);
+                return Some((Self::Lists(lists), data_type));
+            }
+            _ => {
+                let (folded, data_type) = Folded::of(aggregation, column, parameters)?;
+                return Some((Self::Folded(folded), data_type));
             }
         };
         let kept = |data_type| if ordered { column.clone() } else { data_type };
@@ -111,6 +133,8 @@ impl Values {
             Self::Picked(values) => values.resize(keys),
             Self::Numbers(values) => values.resize(keys),
             Self::Distinct(values) => values.resize(keys),
+            Self::Lists(values) => values.resize(keys),
+            Self::Folded(values) => values.resize(keys),
         }
     }
 
@@ -130,15 +154,18 @@ impl Values {
         column: &ArrayRef,
     ) -> Result<(), AggregateError> {
         let wanted = match aggregation {
-            Aggregation::Min => Ordering::Less,
+            Aggregation::Min | Aggregation::BoolAnd => Ordering::Less,
             _ => Ordering::Greater,
         };
+        let bitwise = bitwise(aggregation);
         let mut slots = numbers.iter().map(|number| *number as usize);
         let mut slot = || slots.next().unwrap_or_default();
         match self {
             Self::Picked(values) => values.update(numbers, column)?,
             Self::Numbers(values) => values.update(numbers, column)?,
             Self::Distinct(values) => values.update(numbers, column)?,
+            Self::Lists(values) => values.update(numbers, column)?,
+            Self::Folded(values) => values.update(numbers, column)?,
             Self::Count(values) => slots.for_each(|slot| values[slot] += 1),
             Self::Integers(values) => {
                 let mut overflow = false;
@@ -151,6 +178,9 @@ impl Values {
                         Some(so_far) if aggregation == Aggregation::Sum => {
                             overflow |= so_far.checked_add(value).is_none();
                             *slot = Some(so_far.wrapping_add(value));
+                        }
+                        Some(so_far) if let Some(bitwise) = bitwise => {
+                            *slot = Some(bitwise(so_far, value));
                         }
                         Some(so_far) if value.cmp(&so_far) == wanted => *slot = Some(value),
                         Some(_) => {}
@@ -242,8 +272,9 @@ impl Values {
                         None => value,
                         Some(so_far) => match aggregation {
                             Aggregation::Sum => so_far.checked_add(value).ok_or_else(overflown)?,
-                            Aggregation::Min => so_far.min(value),
-                            _ => so_far.max(value),
+                            Aggregation::Min | Aggregation::BoolAnd => so_far.min(value),
+                            Aggregation::Max | Aggregation::BoolOr => so_far.max(value),
+                            _ => bitwise(aggregation).map_or(value, |of| of(so_far, value)),
                         },
                     });
                 }
@@ -251,6 +282,10 @@ impl Values {
             (Self::Numbers(values), Self::Numbers(others)) => values.merge(numbers, others, theirs),
             (Self::Distinct(values), Self::Distinct(others)) => {
                 values.merge(numbers, others, theirs);
+            }
+            (Self::Lists(values), Self::Lists(others)) => values.merge(numbers, others, theirs)?,
+            (Self::Folded(values), Self::Folded(others)) => {
+                values.merge(numbers, others, theirs)?;
             }
             // As if the values of others were a column.
             (values, others) => {
@@ -286,8 +321,10 @@ impl Values {
             Self::FloatMeans(values) => {
                 CopiedValues::FloatMeans(slots.map(|slot| values[slot]).collect())
             }
-            Self::Numbers(values) => CopiedValues::Numbers(values.copy(numbers)),
+            Self::Numbers(values) => CopiedValues::Folded(values.copy(numbers)),
             Self::Distinct(values) => CopiedValues::Distinct(values.copy(numbers)?),
+            Self::Lists(values) => CopiedValues::Lists(values.copy(numbers)?),
+            Self::Folded(values) => CopiedValues::Folded(values.copy(numbers)),
             _ => CopiedValues::Column(self.take(numbers, data_type)?),
         })
     }
@@ -332,6 +369,8 @@ impl Values {
             }
             Self::Numbers(values) => values.import(numbers, cells)?,
             Self::Distinct(values) => values.import(numbers, cells)?,
+            Self::Lists(values) => values.import(numbers, cells)?,
+            Self::Folded(values) => values.import(numbers, cells)?,
             _ => self.update(Aggregation::First, numbers, &decoded(data_type, cells)?)?,
         }
         Ok(())
@@ -348,6 +387,8 @@ impl Values {
             Self::Picked(values) => values.take(numbers)?,
             Self::Numbers(values) => values.take(numbers, data_type)?,
             Self::Distinct(values) => values.take(numbers, data_type)?,
+            Self::Lists(values) => values.take(numbers, data_type)?,
+            Self::Folded(values) => values.take(numbers, data_type)?,
             Self::Count(values) => {
                 Arc::new(Int64Array::from_iter_values(slots.map(|slot| values[slot])))
             }
@@ -368,6 +409,16 @@ impl Values {
                 Arc::new(means.collect::<Float64Array>())
             }
         })
+    }
+}
+
+/// What bits come to, where that is computed.
+fn bitwise(aggregation: Aggregation) -> Option<fn(i128, i128) -> i128> {
+    match aggregation {
+        Aggregation::BitAnd => Some(|left, right| left & right),
+        Aggregation::BitOr => Some(|left, right| left | right),
+        Aggregation::BitXor => Some(|left, right| left ^ right),
+        _ => None,
     }
 }
 

@@ -32,6 +32,25 @@ pub(crate) fn float(encoded: &[u8]) -> Result<f64, Problem> {
     })
 }
 
+/// A pair of numbers, which is an array of two.
+pub(crate) fn pair(encoded: &[u8]) -> Result<(f64, f64), Problem> {
+    let mut reader = Reader::new(encoded);
+    if reader.read()? != Value::Array(2) {
+        return Err(Problem::Parts(2));
+    }
+    let left = float(reader.rest())?;
+    reader.skip()?;
+    Ok((left, float(reader.rest())?))
+}
+
+/// A bool.
+pub(crate) fn truth(encoded: &[u8]) -> Result<bool, Problem> {
+    match Reader::new(encoded).read()? {
+        Value::Bool(truth) => Ok(truth),
+        _ => Err(Problem::NotABool),
+    }
+}
+
 /// A number that is read here; `None` if it is one of Python's objects, or has more than 128 bits.
 fn plain(encoded: &[u8]) -> Result<Option<Accumulated>, Problem> {
     Ok(Some(match Reader::new(encoded).read()? {

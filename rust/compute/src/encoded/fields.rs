@@ -5,6 +5,7 @@ use crate::encoded::encode;
 use crate::encoded::path::{Path, Step};
 use crate::encoded::time::TimePath;
 use crate::encoded::value::{ReadError, Reader, Value};
+use crate::groups::wanted::Term;
 use crate::keys::key;
 use crate::keys::short::hash;
 use crate::problem::Problem;
@@ -37,8 +38,10 @@ pub(crate) struct Fields {
 pub(crate) type Found<'a> = (&'a [u8], &'a [u8]);
 
 impl Fields {
-    pub(crate) fn new(aggregation: Aggregation, key: KeyPath, value: Path) -> Self {
-        let needs_value = aggregation != Aggregation::Count;
+    /// With the value of this, where it is plain.
+    pub(crate) fn of_term(term: &Term, key: KeyPath) -> Self {
+        let needs_value = term.is_plain() && term.aggregation != Aggregation::Count;
+        let value = term.value.clone();
         let shape = Shape::of(needs_value, &key, &value);
         Self {
             key,

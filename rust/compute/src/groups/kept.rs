@@ -81,7 +81,7 @@ pub fn integer(part: &[u8]) -> Result<i64, Problem> {
 }
 
 /// The items of an encoded array.
-pub(crate) fn items(encoded: &[u8]) -> Result<Vec<&[u8]>, Problem> {
+pub fn items(encoded: &[u8]) -> Result<Vec<&[u8]>, Problem> {
     let mut reader = Reader::new(encoded);
     let Value::Array(count) = reader.read()? else {
         return Err(Problem::NoWindows);

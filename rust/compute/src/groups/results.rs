@@ -2,7 +2,7 @@
 
 use crate::accumulator::{Accumulated, Aggregation, parts};
 use crate::groups::copied::{Column, Values};
-use crate::groups::wanted::{Wanted, further_value};
+use crate::groups::wanted::Wanted;
 use crate::problem::Problem;
 use std::hint::black_box;
 use std::{iter, mem};
@@ -68,7 +68,10 @@ impl Results {
         record: &[u8],
     ) -> Result<(), Problem> {
         let behind = self.len() + 1;
-        let first = Accumulated::first(wanted.aggregation, value);
+        let first = match &wanted.first {
+            None => Accumulated::first(wanted.aggregation, value),
+            Some(term) => term.alone(record),
+        };
         let mut made = first.map(|first| self.first.push(first));
         if made.is_ok() && !wanted.further.is_empty() {
             made = self.begin_further(wanted, record);
@@ -84,8 +87,7 @@ impl Results {
     fn begin_further(&mut self, wanted: &Wanted, record: &[u8]) -> Result<(), Problem> {
         self.widen(wanted.further.len());
         for (further, values) in wanted.further.iter().zip(&mut self.further) {
-            let value = further_value(further, record)?;
-            values.push(Accumulated::first(further.0, value)?);
+            values.push(further.alone(record)?);
         }
         Ok(())
     }
@@ -103,24 +105,28 @@ impl Results {
         value: &[u8],
         record: &[u8],
     ) -> Result<bool, Problem> {
-        let changed = self.first[number].add(wanted.aggregation, value)?;
-        if self.further.is_empty() {
-            return Ok(changed);
+        if wanted.is_plain() {
+            return self.first[number].add(wanted.aggregation, value);
         }
-        self.add_further(wanted, number, record)?;
-        Ok(true)
+        self.add_all(wanted, number, value, record)
     }
 
-    fn add_further(
+    fn add_all(
         &mut self,
         wanted: &Wanted,
         number: usize,
+        value: &[u8],
         record: &[u8],
-    ) -> Result<(), Problem> {
+    ) -> Result<bool, Problem> {
+        let first = &mut self.first[number];
+        let changed = match &wanted.first {
+            None => first.add(wanted.aggregation, value)?,
+            Some(term) => term.add(first, record)?,
+        };
         for (further, values) in wanted.further.iter().zip(&mut self.further) {
-            values[number].add(further.0, further_value(further, record)?)?;
+            further.add(&mut values[number], record)?;
         }
-        Ok(())
+        Ok(changed || !wanted.further.is_empty())
     }
 
     /// Fails where a record that comes to this by itself could not be taken into these numbers.
@@ -235,4 +241,4 @@ impl Results {
     }
 }
 
-const NOTHING: Accumulated = Accumulated::Bool(false);
+const NOTHING: Accumulated = Accumulated::Nothing;

@@ -1,13 +1,11 @@
 //! Records on their way into windows of any kind.
 
 use super::rows::WindowRows;
-use crate::accumulator::Aggregation;
 use crate::encoded::fields::{Fields, KeyPath, TOGETHER, first};
-use crate::encoded::path::Path;
 use crate::encoded::time::{Read, TimePath};
 use crate::encoded::value::Reader;
 use crate::groups::Groups;
-use crate::groups::wanted::Wanted;
+use crate::groups::wanted::{Term, Wanted};
 use crate::keys::interner::Encoded;
 use crate::keys::key;
 use crate::problem::{AggregateError, Problem};
@@ -107,13 +105,9 @@ pub(crate) struct Input {
 }
 
 impl Input {
-    pub(crate) fn new(
-        (aggregation, value): (Aggregation, Path),
-        key: KeyPath,
-        time: TimePath,
-    ) -> Self {
+    pub(crate) fn new(first: &Term, key: KeyPath, time: TimePath) -> Self {
         Self {
-            fields: Fields::new(aggregation, key, value),
+            fields: Fields::of_term(first, key),
             time,
             scratch: Vec::new(),
             form: Vec::new(),

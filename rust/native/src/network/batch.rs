@@ -62,6 +62,15 @@ impl Batch {
         Ok(Self::from_frames(frames))
     }
 
+    /// The batch that a channel would deliver for a pyarrow.RecordBatch.
+    #[staticmethod]
+    #[pyo3(signature = (columns: "Any") -> "Batch")]
+    fn from_columns(columns: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let encoded = Columns::of(&columns::import(columns)?);
+        let encoded = encoded.map_err(|error| PyValueError::new_err(error.to_string()))?;
+        Ok(Self::of_columns(0, 0, encoded, Vec::new()))
+    }
+
     /// A batch of `records` encoded records; decoding it tells whether they are.
     #[staticmethod]
     fn from_bytes(data: &[u8], records: usize) -> Self {

@@ -16,10 +16,12 @@ use std::sync::Mutex;
 
 /// Count, sum and others per key, or several of them, computed on encoded records.
 ///
-/// `key` has a path from a record to its key, or several to the items of a tuple that is the key.
-/// `wanted` has pairs of count, sum, min, max, mean, first, last, count_distinct, quantile, quantiles
-/// or top and the path to the value; of the last three with the shares of quantiles, or with how
-/// many values are wanted. A path goes
+/// `key` has a path from a record to its key, or several to the items of a tuple that is the key. Without one, all
+/// records have one key, and a result is a value alone.
+/// `wanted` has tuples of the name of an aggregation and the path to the value; then the parameters, such as
+/// the shares of quantiles, or how many values are wanted; then the path to the second value of pairs, or
+/// None; and None, or the path to the bool that says whether a record counts, in a pair with None, or the path to
+/// what a function says it of, in a pair with that. A path goes
 /// item by item (int) and field by field (str), and is empty for the record itself; over columns it
 /// is one step, the column's name or index. With `names`, one for each of `wanted`, the value of a
 /// key is a dict, or a column of that name for each; without, there is one value.
@@ -64,11 +66,9 @@ impl Aggregate {
         rescue: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
         let computation = Computation::new(key, wanted, names, rescue)?;
-        let ((first, value), further) = computation.paths();
-        let mut aggregate = oka_compute::Aggregate::new(first, computation.key()?, value);
-        for (kind, path) in further {
-            aggregate = aggregate.and(kind, path);
-        }
+        let (first, further) = computation.terms();
+        let aggregate = oka_compute::Aggregate::new(first, computation.key());
+        let aggregate = further.fold(aggregate, oka_compute::Aggregate::and);
         let state = KeyedAggregate {
             aggregate: aggregate.careful(computation.is_careful()),
             keys: Vec::new(),
@@ -177,6 +177,35 @@ impl Aggregate {
         Ok(())
     }
 
+    /// Takes in what another keeps, behind what is here of its keys. Raises AggregateError where it does not
+    /// suit.
+    #[pyo3(signature = (layout: "bytes", entries: "KeyedEntries") -> "None")]
+    fn merge(&self, py: Python<'_>, layout: &[u8], entries: &KeyedEntries) -> PyResult<()> {
+        let entries = entries.entries(py)?;
+        let mut state = self.state()?;
+        if !layout.is_empty() {
+            let columns = state.columns()?;
+            return restored(py, entries, |kept| columns.merge_exported(layout, kept));
+        }
+        if state.columns.is_some() && !entries.is_empty() {
+            return Err(mixed());
+        }
+        let aggregate = &mut state.aggregate;
+        restored(py, entries, |kept| Ok(aggregate.merge(kept)?))
+    }
+
+    /// What `update` gives, of the keys that were touched since it was called.
+    #[pyo3(signature = () -> "Any")]
+    fn take<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let mut state = self.state()?;
+        let Some(columns) = &mut state.columns else {
+            return state.take_pairs(py);
+        };
+        let updates = columns.updates(0..columns.touched());
+        columns.settle();
+        exported(py, updates.map_err(|error| raise_columns(&error))?)
+    }
+
     /// Number of different keys so far.
     fn __len__(&self) -> PyResult<usize> {
         Ok(self.state()?.aggregate.len())
@@ -258,7 +287,7 @@ impl KeyedAggregate {
     }
 }
 
-/// The pairs of keys and values; `keys` has the key objects so far.
+/// The pairs of keys and values, or values without keys; `keys` has the key objects so far.
 fn pairs<'py, 'a>(
     py: Python<'py>,
     updates: impl Iterator<Item = Update<'a>>,
@@ -272,11 +301,15 @@ fn pairs<'py, 'a>(
             keys.resize_with(update.number + 1, || None);
         }
         let value = value(py, &mut decoder, &update, shown)?;
+        if !shown.is_keyed {
+            pairs.push(value);
+            continue;
+        }
         let key = match &mut keys[update.number] {
             Some(key) => key,
             unknown => unknown.insert(decoder.first(update.key)?.unbind()),
         };
-        pairs.push((key.bind(py), value).into_pyobject(py)?);
+        pairs.push((key.bind(py), value).into_pyobject(py)?.into_any());
     }
     PyList::new(py, pairs)
 }

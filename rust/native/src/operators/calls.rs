@@ -4,11 +4,15 @@ use crate::operators::refused::{no_column, raise};
 use crate::operators::results::Shown;
 use oka_codec::Decoder;
 use oka_columnar::Selector;
-use oka_compute::{AggregateError, Aggregation, KeyPath, Path, Reader, Span, Step, Unit};
+use oka_compute::{
+    AggregateError, Aggregation, Filter, KeyPath, Path, Problem, Reader, Span, Step, Term, Unit,
+};
 use oka_transport::ReceivedFrames;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
+use std::iter;
+use std::sync::Arc;
 
 /// One step of a path: an int or a str.
 #[derive(FromPyObject)]
@@ -24,6 +28,9 @@ pub(crate) struct AggregateCall {
     pub(crate) path: Vec<PathStep>,
     /// The shares of quantiles, or how many values are wanted.
     pub(crate) parameters: Vec<f64>,
+    /// The way to the second value of pairs.
+    beside: Option<Vec<PathStep>>,
+    filter: Option<FilterTuple>,
 }
 
 /// A call as Python gives it.
@@ -31,7 +38,17 @@ pub(crate) struct AggregateCall {
 pub(crate) enum CallTuple {
     Plain(String, Vec<PathStep>),
     With(String, Vec<PathStep>, Vec<f64>),
+    Of(
+        String,
+        Vec<PathStep>,
+        Vec<f64>,
+        Option<Vec<PathStep>>,
+        Option<FilterTuple>,
+    ),
 }
+
+/// The way to what says whether a record counts, and the function that says it of that, if it is no bool.
+type FilterTuple = (Vec<PathStep>, Option<Py<PyAny>>);
 
 /// What is computed of records or columns by their keys, as Python says it.
 pub(crate) struct Computation {
@@ -58,26 +75,21 @@ impl Computation {
         })
     }
 
-    /// The way to the key.
-    pub(crate) fn key(&self) -> PyResult<KeyPath> {
+    /// The way to the key; without one, all records have the empty tuple.
+    pub(crate) fn key(&self) -> KeyPath {
         match &self.key[..] {
-            [] => Err(PyValueError::new_err(
-                "no path to the key, expected at least one",
-            )),
-            [only] => Ok(KeyPath::One(path(only))),
-            several => Ok(KeyPath::Tuple(
-                several.iter().map(|each| path(each)).collect(),
-            )),
+            [only] => KeyPath::One(path(only)),
+            several => KeyPath::Tuple(several.iter().map(|each| path(each)).collect()),
         }
     }
 
-    /// The first of what is computed, with the way to its value, and those beside it.
-    pub(crate) fn paths(&self) -> (Computed, impl Iterator<Item = Computed>) {
-        let mut paths = (self.wanted.iter()).map(|each| (each.aggregation, path(&each.path)));
-        let first = paths.next();
+    /// The first of what is computed, and those beside it.
+    pub(crate) fn terms(&self) -> (Term, impl Iterator<Item = Term>) {
+        let mut terms = self.wanted.iter().map(AggregateCall::term);
+        let first = terms.next();
         (
-            first.unwrap_or((Aggregation::Count, Path::default())),
-            paths,
+            first.unwrap_or_else(|| Term::new(Aggregation::Count, Path::default())),
+            terms,
         )
     }
 
@@ -90,6 +102,7 @@ impl Computation {
         Shown {
             wanted: &self.wanted,
             names: self.names.as_deref(),
+            is_keyed: !self.key.is_empty(),
         }
     }
 
@@ -124,6 +137,7 @@ impl Computation {
             };
             let computed = (each.aggregation, &each.parameters[..]);
             aggregate = aggregate.compute_by(name, computed, each.column()?);
+            aggregate = aggregate.of(each.second_column()?, each.filter_column()?);
         }
         Ok(aggregate)
     }
@@ -160,10 +174,71 @@ impl AggregateCall {
             (_, value) => Ok(value),
         }
     }
+
+    /// The ways to its values: to one, or to both of pairs.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &[PathStep]> {
+        iter::once(&self.path)
+            .chain(&self.beside)
+            .map(Vec::as_slice)
+    }
+
+    /// That of the second values of pairs.
+    fn second_column(&self) -> PyResult<Option<Selector>> {
+        match &self.beside {
+            Some(path) => selector(path)?.map_or_else(|| Err(no_column("the aggregation")), some),
+            None => Ok(None),
+        }
+    }
+
+    /// That of bools which say whether rows count.
+    fn filter_column(&self) -> PyResult<Option<Selector>> {
+        match &self.filter {
+            Some((path, None)) => selector(path)?.map_or_else(|| Err(no_column("where=")), some),
+            Some((_, Some(_))) => Err(no_column("a function as where=")),
+            None => Ok(None),
+        }
+    }
+
+    /// The same over records.
+    fn term(&self) -> Term {
+        let mut term = Term::new(self.aggregation, path(&self.path));
+        if let Some(beside) = &self.beside {
+            term = term.beside(path(beside));
+        }
+        let Some((to, function)) = &self.filter else {
+            return term;
+        };
+        let function = (function.as_ref()).map(|f| Python::attach(|py| f.clone_ref(py)));
+        term.filtered(match function {
+            None => Filter::Item(path(to)),
+            Some(function) => {
+                let says = move |record: &[u8]| says(&function, record);
+                Filter::Function(path(to), Arc::new(says))
+            }
+        })
+    }
 }
 
-/// An aggregation, and the way from the record to the value.
-type Computed = (Aggregation, Path);
+/// What a function says of a record.
+fn says(function: &Py<PyAny>, record: &[u8]) -> Result<bool, Problem> {
+    let said = Python::attach(|py| {
+        let record = Decoder::new(py).first(record)?;
+        let said = function.bind(py).call1((record,));
+        said?.is_truthy()
+    });
+    said.map_err(|error| {
+        Problem::Told(Python::attach(|py| {
+            let error = error.value(py);
+            let kind = error.get_type().name().map(|name| name.to_string());
+            format!("where= raised {}: {error}", kind.unwrap_or_default())
+        }))
+    })
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "as the other arm fails")]
+fn some(selector: Selector) -> PyResult<Option<Selector>> {
+    Ok(Some(selector))
+}
 
 /// The calls that Python gives: one, or one for each name.
 fn aggregate_calls(
@@ -178,9 +253,12 @@ fn aggregate_calls(
         )));
     }
     let calls = tuples.into_iter().map(|tuple| {
-        let (kind, path, parameters) = match tuple {
-            CallTuple::Plain(kind, path) => (kind, path, Vec::new()),
-            CallTuple::With(kind, path, parameters) => (kind, path, parameters),
+        let (kind, path, parameters, beside, filter) = match tuple {
+            CallTuple::Plain(kind, path) => (kind, path, Vec::new(), None, None),
+            CallTuple::With(kind, path, parameters) => (kind, path, parameters, None, None),
+            CallTuple::Of(kind, path, parameters, beside, filter) => {
+                (kind, path, parameters, beside, filter)
+            }
         };
         let aggregation = Aggregation::named(&kind).ok_or_else(|| {
             let all = Aggregation::ALL.map(Aggregation::name).join(", ");
@@ -190,6 +268,8 @@ fn aggregate_calls(
             aggregation,
             path,
             parameters,
+            beside,
+            filter,
         })
     });
     calls.collect()

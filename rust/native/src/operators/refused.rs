@@ -24,11 +24,17 @@ pub(crate) fn raise(
     };
     let problem = &error.problem;
     let of_numbers = wanted.iter().any(|each| {
-        let quantiles = [Aggregation::Quantile, Aggregation::Quantiles];
-        quantiles.contains(&each.aggregation)
+        use Aggregation as A;
+        let is_of_quantiles = matches!(each.aggregation, A::Quantile | A::Quantiles);
+        is_of_quantiles || matches!(each.aggregation, A::ApproxQuantile | A::ApproxQuantiles)
     });
     let hint = match problem {
-        Problem::NoKey(_) | Problem::NoValue(_) | Problem::NoTime(_) => {
+        Problem::NotAFilter => {
+            "where= names a bool, or is a function of the record: where=lambda record: ...".into()
+        }
+        Problem::NotABool => "bool_and and bool_or are of bools: make them by map first".into(),
+        Problem::NotAnInteger => "filter other values out first, or make integers by map".into(),
+        Problem::NoKey(_) | Problem::NoValue(_) | Problem::NoTime(_) | Problem::NoFilter(_) => {
             "bring records into shape with map first".into()
         }
         Problem::Key(KeyError::Unhashable(_)) => {
@@ -52,7 +58,8 @@ pub(crate) fn raise(
         _ => REDUCE.into(),
     };
     let mut words = problem.to_string();
-    if let Problem::NotANumber | Problem::NotOrdered = problem
+    if let Problem::NotANumber | Problem::NotOrdered | Problem::NotABool | Problem::NotAnInteger =
+        problem
         && let Some(value) = failing(encoded, wanted)
         && let Ok(value) = Decoder::new(py).first(value)
     {
@@ -68,9 +75,15 @@ pub(crate) fn raise(
 /// The value inside a record that an aggregation does not take.
 fn failing<'r>(record: &'r [u8], wanted: &[AggregateCall]) -> Option<&'r [u8]> {
     wanted.iter().find_map(|each| {
-        let value = path(&each.path).find(record).ok()?;
-        let fails = Accumulated::first(each.aggregation, value).is_err();
-        (fails && !each.path.is_empty()).then_some(value)
+        let of_one = match each.aggregation {
+            pairs if pairs.is_of_pairs() => Aggregation::Variance,
+            other => other,
+        };
+        each.paths().find_map(|to| {
+            let value = path(to).find(record).ok()?;
+            let fails = Accumulated::first(of_one, value).is_err();
+            (fails && !to.is_empty()).then_some(value)
+        })
     })
 }
 
@@ -116,6 +129,7 @@ pub(crate) fn raise_columns(error: &oka_columnar::AggregateError) -> PyErr {
             ..
         } => "say what numbers count by unit=...",
         Error::Row { .. } => "a column of times has integers, floats or timestamps, and no nulls",
+        Error::Filter { .. } => "where= names a column of bools; map_batches can add one",
         Error::State(_) => "is it the state of an operator with the same aggregations?",
         _ => "cast the column in map_batches first",
     };

@@ -4,10 +4,13 @@ use crate::columns;
 use crate::operators::calls::AggregateCall;
 use crate::operators::refused::raise_columns;
 use oka_codec::Decoder;
-use oka_compute::{Accumulated, Aggregation, Problem, Unit, Update, integer_mean, quantiles};
+use oka_compute::{
+    Accumulated, Aggregation, Found, Problem, Regression, Unit, Update, integer_mean,
+};
 use oka_window::Window;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
+use std::iter;
 
 /// Results of windows as Python objects.
 pub(crate) struct Rows<'a, 'py> {
@@ -44,10 +47,13 @@ impl<'a, 'py> Rows<'a, 'py> {
         let Some((_, start, end)) = &self.bounds else {
             return Ok(());
         };
-        let key = self.decoder.first(update.key)?;
         let value = value(py, &mut self.decoder, update, self.shown)?;
-        let row = (key, value, start, end);
-        self.made.push(row.into_pyobject(py)?);
+        self.made.push(if self.shown.is_keyed {
+            let key = self.decoder.first(update.key)?;
+            (key, value, start, end).into_pyobject(py)?
+        } else {
+            (value, start, end).into_pyobject(py)?
+        });
         Ok(())
     }
 
@@ -102,6 +108,8 @@ impl Like {
 pub(crate) struct Shown<'a> {
     pub(crate) wanted: &'a [AggregateCall],
     pub(crate) names: Option<&'a [Py<PyString>]>,
+    /// Whether a result has its key in front.
+    pub(crate) is_keyed: bool,
 }
 
 /// The value of a key, or a dict of several.
@@ -163,14 +171,8 @@ pub(crate) fn object<'py>(
             Ok((sum / *count as f64).into_pyobject(py)?.into_any())
         }
         Accumulated::EncodedMean { count, sum } => decoder.first(sum)?.div(*count),
-        Accumulated::Numbers(numbers) => {
-            let found = quantiles(numbers, &wanted.parameters);
-            if wanted.aggregation == Aggregation::Quantile {
-                let found = found.first().copied().unwrap_or(f64::NAN);
-                return Ok(found.into_pyobject(py)?.into_any());
-            }
-            Ok(PyList::new(py, found)?.into_any())
-        }
+        Accumulated::Nothing => Ok(py.None().into_bound(py)),
+        Accumulated::Gathered(values) => Ok(decoder.list(iter::once(values.values()))?.into_any()),
         Accumulated::Tally(tally) if wanted.aggregation == Aggregation::Top => {
             let most = wanted.parameters.first().map_or(0, |most| *most as usize);
             let top = tally.top(most).into_iter();
@@ -178,5 +180,27 @@ pub(crate) fn object<'py>(
             Ok(PyList::new(py, top.collect::<PyResult<Vec<_>>>()?)?.into_any())
         }
         Accumulated::Tally(tally) => Ok(tally.len().into_pyobject(py)?.into_any()),
+        value => match value.found(wanted.aggregation, &wanted.parameters) {
+            None => Ok(py.None().into_bound(py)),
+            Some(Found::Float(number)) => Ok(number.into_pyobject(py)?.into_any()),
+            Some(Found::Floats(numbers)) => Ok(PyList::new(py, numbers)?.into_any()),
+            Some(Found::Count(count)) => Ok(count.into_pyobject(py)?.into_any()),
+            Some(Found::Regression(line)) => figures(py, &line),
+        },
     }
 }
+
+/// A dict, as a row of columns has it.
+fn figures<'py>(py: Python<'py>, line: &Regression) -> PyResult<Bound<'py, PyAny>> {
+    let found = PyDict::new(py);
+    for (place, (name, figure)) in line.figures().into_iter().enumerate() {
+        if place == COUNT_AT {
+            found.set_item("count", line.count)?;
+        }
+        found.set_item(name, figure)?;
+    }
+    Ok(found.into_any())
+}
+
+/// Behind slope, intercept and r2.
+const COUNT_AT: usize = 3;

@@ -109,13 +109,13 @@ impl RollingAggregate {
             )));
         }
         let unit = time.1.as_deref().map(unit).transpose()?;
-        let (first, further) = computation.paths();
+        let (first, further) = computation.terms();
         let time_path = TimePath::new(path(&time.0), unit).before(time.3);
-        let key = computation.key()?;
+        let key = computation.key();
         let new = oka_compute::RollingAggregate::new;
         let mut aggregate = new(first, key, time_path, &spans[..], keeps_late);
-        for (kind, path) in further {
-            aggregate = aggregate.and(kind, path);
+        for term in further {
+            aggregate = aggregate.and(term);
         }
         if updates {
             aggregate = aggregate.at_once();

@@ -23,7 +23,7 @@ use std::sync::{Mutex, MutexGuard};
 /// them. The fourth makes a result of key, value, start and end; None: the value is the result.
 ///
 /// `key` and `time` say where in a record these are: None (the record itself), an item or a field. A key may also be a
-/// tuple of these, a time a function. `paired`: a record is a pair of its key and the record with the time.
+/// tuple of these, and of an empty one results have no key; a time may be a function. `paired`: a record is a pair of its key and the record with the time.
 ///
 /// `times` has two methods. `read` takes a time that is no number and returns microseconds and the number of its form;
 /// `like` takes the number of a form and returns a function that writes microseconds in it. Integers have form 0, floats

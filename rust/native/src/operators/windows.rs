@@ -92,17 +92,17 @@ impl WindowAggregate {
         let assigner = assigner(windows)?;
         let unit = time.1.as_deref().map(unit).transpose()?;
         let emit = if updates { Emit::Updates } else { Emit::Final };
-        let (first, further) = computation.paths();
+        let (first, further) = computation.terms();
         let mut aggregate = oka_compute::WindowAggregate::new(
             first,
-            computation.key()?,
+            computation.key(),
             TimePath::new(path(&time.0), unit).before(time.3),
             (assigner, lateness),
             emit,
             keeps_late,
         );
-        for (kind, path) in further {
-            aggregate = aggregate.and(kind, path);
+        for term in further {
+            aggregate = aggregate.and(term);
         }
         let state = KeyedWindows {
             aggregate: aggregate.careful(computation.is_careful()),

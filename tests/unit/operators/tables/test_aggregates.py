@@ -151,6 +151,8 @@ def test_others_are_refused(wrong: Any) -> None:
     table = source(Collection([])).key_by("key").as_table()
     with pytest.raises(GraphError, match="expected Count, Sum, Mean, Min, Max or CountDistinct"):
         table.aggregate(wrong=wrong)
+    with pytest.raises(GraphError, match="of a table, expected no where="):
+        table.aggregate(wrong=Sum("x", where="y"))
 
 
 @pytest.mark.parametrize("columns", [False, True])

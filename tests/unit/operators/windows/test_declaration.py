@@ -64,7 +64,6 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: windowed(Tumbling(MINUTE)).quantiles(1, []), "Quantiles() got [], expected a list"),
     (lambda: windowed(Tumbling(MINUTE)).quantiles(1, [0.5, True]), "got True, expected a number"),
     (lambda: Top(1, 0), "Top(): most is 0, expected an integer >= 1"),
-    (lambda: timed().key_by(0).aggregate(p=Quantile(1)), "expected windows: it keeps all numbers"),
     (lambda: Every(1.0), "Every(): period is 1.0, expected a timedelta"),  # type: ignore[arg-type]
     (lambda: windowed(MINUTE), "window() got datetime.timedelta(seconds=60), expected windows"),
     (lambda: windowed(Tumbling), "hint: Tumbling(timedelta(minutes=1)) is one"),
@@ -87,7 +86,6 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: windowed(Session(MINUTE)).aggregate(n=len), "aggregate() got n=<built-in function"),
     (lambda: windowed(Session(MINUTE)).late, "hint: totals = windows.reduce(f); totals.side("),
     (lambda: windowed(Session(MINUTE)).reduce(max).side("lat"), "those of 'reduce' are late"),
-    (lambda: timed().window(Tumbling(MINUTE)), ".key_by(0).window(...)"),
     (
         lambda: source(Collection([1])).key_by().window(Tumbling(MINUTE)),
         "window() needs the time of each record, expected .with_event_time(...)",

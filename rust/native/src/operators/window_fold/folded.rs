@@ -212,6 +212,11 @@ impl FoldedWindows {
         self.fold.merge(PyList::new(py, parts)?)
     }
 
+    /// Whether a result has its key in front: an empty tuple is none.
+    fn is_keyed(&self) -> bool {
+        self.paired || !matches!(&self.key, Key::Tuple(items) if items.is_empty())
+    }
+
     /// The key and the record.
     #[inline]
     fn split<'py>(
@@ -279,7 +284,11 @@ impl FoldedWindows {
             };
             let key = self.keys.get(py, *key);
             let result = self.fold.finish(&key, value, start, end)?;
-            out.append((key, result, start, end))?;
+            if self.is_keyed() {
+                out.append((key, result, start, end))?;
+            } else {
+                out.append((result, start, end))?;
+            }
         }
         Ok(())
     }

@@ -1,164 +1,23 @@
-"""Aggregations of the records of each key, in Rust: `Count()`, `Sum("n")` and others.
+"""The operator that computes aggregations of the records of each key, in Rust.
 
 `KeyedStream.aggregate` computes several at once; `count()`, `sum("n")` and so on one.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 from engine.errors import GraphError
 from engine.graph.batch_operator import BatchFunction, BatchOperator
-from engine.graph.checks import check_integer
 from engine.graph.context import Rescue, TaskContext
 from engine.graph.operator import OnError, Properties
 from engine.state import KeyedState
-from operators.keys import Item, Key, check_item, key_meaning
+from operators.aggregates.aggregation import Aggregation, Count
+from operators.keys import Item, Key, key_meaning
 
 Emit: TypeAlias = Literal["updates", "final"]
 """When a keyed operator emits: the value of a key as records come ("updates"), or once for each
 key, when the input has ended ("final")."""
-
-
-@dataclass(frozen=True)
-class Aggregation:
-    """One computation over the records of a key; `item` says where in a record its value is.
-
-    Over columns, `item` is the name or the index of a column. None is the record itself.
-    """
-
-    item: Item | None = None
-
-    kind: ClassVar[str]
-
-    def __post_init__(self) -> None:
-        if self.item is not None:
-            check_item(type(self).__name__, self.item)
-
-    @property
-    def parameters(self) -> tuple[float, ...]:
-        """Numbers that the computation depends on."""
-        return ()
-
-
-@dataclass(frozen=True)
-class Count(Aggregation):
-    """The number of a key's records."""
-
-    item: None = None
-    kind: ClassVar[str] = "count"
-
-    def __post_init__(self) -> None:
-        if self.item is not None:
-            raise GraphError(f"Count() got {self.item!r:.80}, expected nothing: it counts records")
-
-
-class Sum(Aggregation):
-    """The sum of numbers, as Python adds them; integers exactly."""
-
-    kind: ClassVar[str] = "sum"
-
-
-class Min(Aggregation):
-    """The least of numbers, texts, or other values with an order; the first of equal ones."""
-
-    kind: ClassVar[str] = "min"
-
-
-class Max(Aggregation):
-    """The greatest of numbers, texts, or other values with an order; the first of equal ones."""
-
-    kind: ClassVar[str] = "max"
-
-
-class Mean(Aggregation):
-    """The sum of numbers divided by their count: a float, or a Decimal of Decimals."""
-
-    kind: ClassVar[str] = "mean"
-
-
-class First(Aggregation):
-    """The first value, of any kind."""
-
-    kind: ClassVar[str] = "first"
-
-
-class Last(Aggregation):
-    """The last value, of any kind."""
-
-    kind: ClassVar[str] = "last"
-
-
-class CountDistinct(Aggregation):
-    """The exact number of different values, each of which is kept.
-
-    Values are equal as keys are: 1 and 1.0 are one. Nulls of columns do not count.
-    """
-
-    kind: ClassVar[str] = "count_distinct"
-
-
-@dataclass(frozen=True)
-class Quantile(Aggregation):
-    """An exact quantile of numbers, all of which are kept: a float, interpolated between two.
-
-    `Quantile("price", 0.5)` is the median. NaN if there is one among the numbers.
-    """
-
-    share: float = 0.5
-    kind: ClassVar[str] = "quantile"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_share("Quantile", self.share)
-
-    @property
-    def parameters(self) -> tuple[float, ...]:
-        """The share."""
-        return (float(self.share),)
-
-
-@dataclass(frozen=True)
-class Quantiles(Aggregation):
-    """Several quantiles of the same numbers, which are kept only once: a list of floats."""
-
-    shares: Sequence[float] = (0.25, 0.5, 0.75)
-    kind: ClassVar[str] = "quantiles"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not isinstance(self.shares, list | tuple) or not self.shares:
-            raise GraphError(
-                f"Quantiles() got {self.shares!r:.80}, expected a list of numbers from 0 to 1"
-            )
-        for share in self.shares:
-            check_share("Quantiles", share)
-        object.__setattr__(self, "shares", tuple(self.shares))
-
-    @property
-    def parameters(self) -> tuple[float, ...]:
-        """The shares."""
-        return tuple(map(float, self.shares))
-
-
-@dataclass(frozen=True)
-class Top(Aggregation):
-    """The most frequent values, a list of (value, count); exact, since each value is counted.
-
-    Of equally frequent values, the first come first. Values are equal as in `CountDistinct`.
-    """
-
-    most: int = 10
-    kind: ClassVar[str] = "top"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_integer("Top(): most", self.most, 1)
-
-    @property
-    def parameters(self) -> tuple[float, ...]:
-        """How many."""
-        return (float(min(self.most, 1 << 53)),)
 
 
 @dataclass(frozen=True)
@@ -170,8 +29,10 @@ class NativeAggregate(BatchOperator):
     is that of the only aggregation, or a dict of all values by name.
 
     `key` has the path from a record to its key, or the paths to the items of a tuple that is the
-    key. `wanted` has, for each aggregation, its kind, the path to its value, and its parameters. An
-    empty path is the record. With `paired`, pairs of a key and a record arrive.
+    key; without one, all records have one key, and values come alone. `wanted` has, for each
+    aggregation, its kind, the path to its value, its parameters, the path to the second value of
+    pairs, and the records that count: the path to a bool, or to what a function is true for, and
+    that function. An empty path is the record. With `paired`, pairs of a key and a record arrive.
     """
 
     key: tuple[tuple[Item, ...], ...]
@@ -233,7 +94,7 @@ class NativeAggregate(BatchOperator):
     @property
     def arguments(self) -> tuple[list[list[Item]], list[tuple[Any, ...]], list[str] | None]:
         """The arguments of the native function."""
-        wanted = [(kind, *map(list, rest)) for kind, *rest in self.wanted]
+        wanted = [tuple(map(_for_rust, each)) for each in self.wanted]
         names = None if self.names is None else list(self.names)
         return [list(path) for path in self.key], wanted, names
 
@@ -250,11 +111,11 @@ class NativeAggregate(BatchOperator):
 
         copies_keys, rescue = context.checkpoints, self.rescue(context)
         aggregate = Aggregate(*self.arguments, copies_keys=copies_keys, rescue=rescue)
-        kind = _Aggregate if self.emit == "updates" else _FinalAggregate
+        kind = UpdatingAggregate if self.emit == "updates" else FinalAggregate
         return kind(aggregate, context.batch_size, self.meaning)
 
 
-class _Aggregate(BatchFunction):
+class UpdatingAggregate(BatchFunction):
     """Takes records, and gives the new values of each batch's keys."""
 
     gives_all = False
@@ -266,30 +127,35 @@ class _Aggregate(BatchFunction):
 
     @property
     def process(self) -> Callable[[Any], Any]:
+        """The native method."""
         update: Callable[[Any], Any] = self._aggregate.update
         return update
 
     def snapshot(self) -> KeyedState:
+        """What the aggregate keeps."""
         columns, entries = self._aggregate.snapshot()
         return KeyedState(entries, columns)
 
     def restore(self, state: KeyedState) -> None:
+        """Go on with it, whatever the order of the values was."""
         entries = state.entries
         if (order := state.order_of(self._meaning)) is not None:
             entries = entries.reordered(order, in_windows=False)
         self._aggregate.restore(state.columns, entries, self.gives_all)
 
 
-class _FinalAggregate(_Aggregate):
+class FinalAggregate(UpdatingAggregate):
     """Takes records, and gives each key once at the end."""
 
     gives_all = True
 
     def process(self, batch: Any) -> list[Any]:
+        """Take records, and give nothing."""
         self._aggregate.add(batch)
         return []
 
     def on_end(self) -> Iterator[Any]:
+        """Give all keys."""
         first = 0
         while len(batch := self._aggregate.updates(first, self._batch_size)):
             yield batch
@@ -318,15 +184,6 @@ def check_aggregations(aggregations: Mapping[str, object], key: Key) -> None:
             )
 
 
-def check_share(method: str, share: object) -> None:
-    """Raise `GraphError` unless there is a quantile of this share."""
-    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
-        raise GraphError(
-            f"{method}() got {share!r:.80}, expected a number from 0 to 1",
-            hint="0.5 is the median, 0.99 what one in a hundred is above",
-        )
-
-
 def emit_meaning(emit: object) -> dict[str, str]:
     """The entry for `Properties.meaning`: a result that comes only at the end has not come yet.
 
@@ -341,8 +198,18 @@ def check_emit(method: str, emit: object) -> None:
         raise GraphError(f"{method}() got emit={emit!r:.80}, expected 'updates' or 'final'")
 
 
-def _in_words(kind: str, path: Sequence[Item], parameters: Sequence[float] = ()) -> str:
-    return f"{kind}({', '.join(map(repr, [*path, *parameters]))})"
+def _in_words(
+    kind: str,
+    path: Sequence[Item],
+    parameters: Sequence[float] = (),
+    beside: Sequence[Item] | None = None,
+    where: tuple[Sequence[Item], Callable[[Any], object] | None] | None = None,
+) -> str:
+    words = f"{kind}({', '.join(map(repr, [*path, *(beside or ()), *parameters]))})"
+    if where is None:
+        return words
+    to, function = where
+    return f"{words} where {'a function' if function else ', '.join(map(repr, to))}"
 
 
 def _path(item: Item | None) -> tuple[Item, ...]:
@@ -350,12 +217,23 @@ def _path(item: Item | None) -> tuple[Item, ...]:
 
 
 def _wanted(aggregation: Aggregation, paired: bool) -> tuple[Any, ...]:
-    wanted = (aggregation.kind, _value_path(aggregation, paired))
+    record: tuple[Item, ...] = (1,) if paired else ()
+    path = () if isinstance(aggregation, Count) else (*record, *_path(aggregation.item))
+    wanted = (aggregation.kind, path)
+    beside = None if aggregation.beside is None else (*record, aggregation.beside)
+    where: Any = aggregation.where
+    if callable(where):
+        where = (record, where)
+    elif where is not None:
+        where = ((*record, where), None)
+    if beside is not None or where is not None:
+        return (*wanted, aggregation.parameters, beside, where)
     return (*wanted, aggregation.parameters) if aggregation.parameters else wanted
 
 
-def _value_path(aggregation: Aggregation, paired: bool) -> tuple[Item, ...]:
-    if isinstance(aggregation, Count):
-        return ()
-    path = _path(aggregation.item)
-    return (1, *path) if paired else path
+def _for_rust(part: Any) -> Any:
+    return list(part) if isinstance(part, tuple) and not _is_where(part) else part
+
+
+def _is_where(part: tuple[Any, ...]) -> bool:
+    return bool(part) and isinstance(part[0], tuple)

@@ -1,7 +1,13 @@
 """User-defined aggregations, in Python."""
 
 from abc import ABC, abstractmethod
-from typing import Generic, TypeVar
+from collections.abc import Mapping
+from typing import Any, Generic, TypeGuard, TypeVar
+
+from engine.errors import GraphError
+from operators.aggregates.aggregation import Aggregation
+from operators.aggregates.native import check_aggregations
+from operators.keys import Key
 
 A = TypeVar("A")
 T = TypeVar("T")
@@ -9,7 +15,7 @@ R = TypeVar("R")
 
 
 class Accumulator(ABC, Generic[T, A, R]):
-    """An aggregation of the records of a key in a window, one after the other.
+    """An aggregation of the records of a key, or of a key in a window, one after the other.
 
     One object serves all keys and windows: the value is the result of `create` and `add`, never an
     attribute. It is state, so it must be of types that records may have.
@@ -68,3 +74,46 @@ class Accumulator(ABC, Generic[T, A, R]):
         It must not change when more records are added, so copy values that `add` changes.
         """
         return accumulated  # type: ignore[return-value]  # where it differs, this is overridden
+
+
+def in_rust_or_python(
+    aggregations: Mapping[str, Aggregation | Accumulator[Any, Any, Any]], key: Key
+) -> tuple[dict[str, Aggregation], dict[str, Accumulator[Any, Any, Any]]]:
+    """The aggregations if they run in Rust, or else the accumulators.
+
+    Raises `GraphError` for both kinds together, for none, and for what is neither.
+    """
+    native = {name: each for name, each in aggregations.items() if _is_native(each)}
+    if native:
+        check_aggregations(native, key)
+    own = {name: _checked(name, each) for name, each in aggregations.items() if name not in native}
+    if native and own:
+        raise GraphError(
+            f"aggregate() got {next(iter(native))}, which runs in Rust, and {next(iter(own))}, "
+            "which is written in Python, expected one kind",
+            hint="two calls of .aggregate() give two streams",
+        )
+    if not native and not own:
+        raise GraphError(
+            "aggregate() got nothing, expected aggregations or accumulators by name",
+            hint='such as .aggregate(n=Count(), total=Sum("price"))',
+        )
+    return native, own
+
+
+def _is_native(aggregation: object) -> TypeGuard[Aggregation]:
+    kind = aggregation if isinstance(aggregation, type) else type(aggregation)
+    return issubclass(kind, Aggregation)
+
+
+def _checked(name: str, aggregation: object) -> Accumulator[Any, Any, Any]:
+    if isinstance(aggregation, Accumulator):
+        return aggregation
+    is_class = isinstance(aggregation, type) and issubclass(aggregation, Accumulator)
+    described = aggregation.__name__ if isinstance(aggregation, type) else f"{aggregation!r:.80}"
+    raise GraphError(
+        f"aggregate() got {name}={described}, expected an aggregation or an Accumulator",
+        hint=f"{name}={described}() is one"
+        if is_class
+        else "such as Count(), or a class of your own with create, add, merge and finish",
+    )

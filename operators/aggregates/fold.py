@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any, NamedTuple
 
-from operators.windows.accumulator import Accumulator
+from operators.aggregates.accumulator import Accumulator
 
 Accumulated = Any
 """The value of the records so far."""

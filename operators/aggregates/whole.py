@@ -1,0 +1,207 @@
+"""Aggregations of all records of a stream, without a key, in two stages.
+
+Each task computes what the records of its batches come to, and one task merges these parts. Parts
+are what an aggregate keeps, key by key, as in a checkpoint.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from engine.columns import is_columns
+from engine.errors import GraphError
+from engine.graph.batch_operator import BatchFunction, BatchOperator, PureFunction
+from engine.graph.context import TaskContext
+from engine.graph.operator import OnError, Properties
+from engine.network import Aggregate, Batch, KeyedEntries
+from engine.state import KeyedState
+from operators.aggregates.fold import Fold
+from operators.aggregates.native import (
+    Emit,
+    FinalAggregate,
+    NativeAggregate,
+    UpdatingAggregate,
+    emit_meaning,
+)
+from operators.keys import NONE
+
+
+@dataclass(frozen=True)
+class Parts(BatchOperator):
+    """Gives, of each batch, what its records come to; it keeps nothing."""
+
+    of_all: NativeAggregate
+
+    @property
+    def properties(self) -> Properties:
+        """It takes columns, and records that fail."""
+        return Properties(accepts_columns=True, on_error=self.of_all.on_error)
+
+    def open(self, context: TaskContext) -> BatchFunction:
+        """A function that makes a native one for each batch."""
+        arguments, pickle = self.of_all.arguments, context.pickle
+        rescue = self.of_all.rescue(context)
+
+        def part(batch: Any) -> list[Any]:
+            aggregate = Aggregate(*arguments, rescue=rescue)
+            columns = is_columns(batch)
+            aggregate.add(Batch.from_columns(batch) if columns else Batch.from_list(batch, pickle))
+            layout, entries = aggregate.snapshot()
+            found = [entries[at] for at in range(len(entries))]
+            return [(layout, found)] if found else []
+
+        return PureFunction(part)
+
+
+@dataclass(frozen=True)
+class Whole(BatchOperator):
+    """Merges such parts, in one task; it emits values, with each batch or once at the end."""
+
+    of_all: NativeAggregate
+
+    @property
+    def properties(self) -> Properties:
+        """It may give columns, and merges updates if it emits them."""
+        of_keys = self.of_all.properties
+        return Properties(
+            parallelism=1,
+            accepts_columns=True,
+            compacts=of_keys.compacts,
+            meaning={**of_keys.meaning, "key": []},
+        )
+
+    def open(self, context: TaskContext) -> BatchFunction:
+        """The native function."""
+        _check_alone(context)
+        of_all = self.of_all
+        function = _Whole if of_all.emit == "updates" else _FinalWhole
+        aggregate = Aggregate(*of_all.arguments, copies_keys=context.checkpoints)
+        return function(aggregate, context.batch_size, of_all.meaning)
+
+
+class _Whole(UpdatingAggregate):
+    """Takes parts, and gives the new value."""
+
+    def process(self, batch: list[Any]) -> Any:
+        self._merge(batch)
+        return self._aggregate.take()
+
+    def _merge(self, batch: list[Any]) -> None:
+        for layout, entries in batch:
+            self._aggregate.merge(layout, KeyedEntries(entries))
+
+
+class _FinalWhole(_Whole, FinalAggregate):
+    """Takes parts, and gives the value once at the end."""
+
+    def process(self, batch: list[Any]) -> list[Any]:
+        self._merge(batch)
+        return []
+
+
+@dataclass(frozen=True)
+class FoldedParts(BatchOperator):
+    """Gives, of each batch, what its records come to by accumulators written in Python."""
+
+    fold: Fold
+    on_error: OnError = "fail"
+
+    @property
+    def properties(self) -> Properties:
+        """The treatment of records that fail."""
+        return Properties(on_error=self.on_error)
+
+    def open(self, context: TaskContext) -> BatchFunction:
+        """The loop over a batch."""
+        create, add = self.fold.create, self.fold.add
+        rescue, failing = context.rescue, context.failing
+        assert create is not None
+        assert add is not None
+
+        def part(batch: list[Any]) -> list[Any]:
+            value = NONE
+            for record in batch:
+                try:
+                    value = create(record) if value is NONE else add(value, record)
+                except BaseException as error:
+                    if rescue is None:
+                        failing.on(record)
+                        raise
+                    rescue(record, error)  # it raises errors that are not the record's
+            return [] if value is NONE else [value]
+
+        return PureFunction(part)
+
+
+@dataclass(frozen=True)
+class FoldedWhole(BatchOperator):
+    """Merges such parts, in one task, and gives the result with each batch or once at the end."""
+
+    fold: Fold
+    emit: Emit = "updates"
+
+    @property
+    def properties(self) -> Properties:
+        """It merges updates if it emits them."""
+        meaning = {
+            "kind": "aggregate",
+            "key": [],
+            "value": self.fold.meaning,
+            **emit_meaning(self.emit),
+        }
+        return Properties(parallelism=1, compacts=self.emit == "updates", meaning=meaning)
+
+    def open(self, context: TaskContext) -> BatchFunction:
+        """Without parts."""
+        _check_alone(context)
+        return (_FoldedWhole if self.emit == "updates" else _FinalFolded)(self.fold, context)
+
+
+class _FoldedWhole(BatchFunction):
+    """Takes parts, and gives the new value."""
+
+    def __init__(self, fold: Fold, context: TaskContext) -> None:
+        self._fold = fold
+        self._context = context
+        self._value: Any = NONE
+
+    def process(self, batch: list[Any]) -> list[Any]:
+        self._merge(batch)
+        return self._result()
+
+    def snapshot(self) -> KeyedState:
+        kept = [] if self._value is NONE else [((), self._value)]
+        return KeyedState.of(kept, pickle=self._context.pickle)
+
+    def restore(self, state: KeyedState) -> None:
+        order = state.order_of(self._fold.meaning)
+        for _, value in state.items():
+            self._value = value if order is None else [value[at] for at in order]
+
+    def _merge(self, batch: list[Any]) -> None:
+        parts = batch if self._value is NONE else [self._value, *batch]
+        self._value = self._fold.merge(parts)
+
+    def _result(self) -> list[Any]:
+        assert self._fold.value is not None
+        return [] if self._value is NONE else [self._fold.value((), self._value, None, None)]
+
+
+class _FinalFolded(_FoldedWhole):
+    """Takes parts, and gives the value once at the end."""
+
+    def process(self, batch: list[Any]) -> list[Any]:
+        self._merge(batch)
+        return []
+
+    def on_end(self) -> Iterator[list[Any]]:
+        if result := self._result():
+            yield result
+
+
+def _check_alone(context: TaskContext) -> None:
+    if context.parallelism != 1:
+        raise GraphError(
+            f"an aggregation without a key in {context.parallelism} tasks, expected one",
+            hint="leave with_parallelism() out: the tasks before it compute its parts",
+        )
