@@ -2,17 +2,13 @@
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from engine.state import KeyedState
 from operators.changes.change import AFTER, BEFORE, DELETE, INSERT
 
-
-class Row(NamedTuple):
-    """What is kept of a key: where its order is, and the number of its row, 0 for a tombstone."""
-
-    by: Any
-    number: int
+Row: TypeAlias = tuple[Any, int]
+"""What the order of a key's rows goes by, and the number of its row, 0 of a tombstone."""
 
 
 class Rows:
@@ -30,31 +26,35 @@ class Rows:
         self, keys: Sequence[int], bys: Sequence[Any] | None, are_gone: Sequence[bool] | None
     ) -> "Step":
         """The changes that rows of these keys make, in their order."""
-        step, of_keys = Step([], [], [], [], [], []), self.of_keys
-        by = None
+        step, of_keys = Step([], [], [], []), self.of_keys
+        numbers, add, by, nothing = step.numbers, step.changes.append, None, (None, 0)
         for place, key in enumerate(keys):
-            before = of_keys.get(key)
+            highest, before = of_keys.get(key, nothing)
             if bys is not None:
                 by = bys[place]
                 if by is None or by != by:
                     raise NoOrder(place)
-                if before is not None and by < before.by:
+                try:
+                    is_older = highest is not None and by < highest
+                except TypeError:
+                    raise NoOrder(place) from None
+                if is_older:
                     step.late.append(place)
-                    step.numbers.append(0)
+                    numbers.append(0)
                     continue
             is_gone = are_gone is not None and are_gone[place]
             number = 0 if is_gone else self.number()
-            step.numbers.append(number)
-            if before is not None and before.number:
-                step.add(DELETE if is_gone else BEFORE, before.number, key)
-                step.gone.append(before.number)
+            numbers.append(number)
+            if before:
+                add((DELETE if is_gone else BEFORE, before, key))
+                step.gone.append(before)
                 if number:
-                    step.add(AFTER, number, key)
+                    add((AFTER, number, key))
             elif number:
-                step.add(INSERT, number, key)
+                add((INSERT, number, key))
             if number or bys is not None:
-                of_keys[key] = Row(by, number)
-            elif before is not None:
+                of_keys[key] = by, number
+            elif before:
                 del of_keys[key]
         return step
 
@@ -77,17 +77,9 @@ class Step(NamedTuple):
     """Of each row of the batch; 0 where it is not kept."""
     late: list[int]
     """The places in the batch of rows that are older than those that are kept."""
-    kinds: list[int]
-    rows: list[int]
-    """Of each change its kind, its row and its key."""
-    keys: list[int]
+    changes: list[tuple[int, int, int]]
+    """Of each its kind, its row and its key."""
     gone: list[int]
-
-    def add(self, kind: int, row: int, key: int) -> None:
-        """One more change."""
-        self.kinds.append(kind)
-        self.rows.append(row)
-        self.keys.append(key)
 
 
 class NoOrder(Exception):

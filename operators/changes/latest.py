@@ -10,7 +10,7 @@ from engine.graph.context import TaskContext
 from engine.graph.operator import Properties
 from engine.state import KeyedState
 from operators.changes.change import KINDS, Change
-from operators.changes.last_rows import NoOrder, Row, Rows, State, no_order
+from operators.changes.last_rows import NoOrder, Rows, State, no_order
 from operators.elementwise import check_function
 from operators.event_time import LATE
 from operators.key_numbers import KeyNumbers
@@ -89,8 +89,10 @@ class RecordRows(State):
         kept += [None] * (1 + max(step.numbers, default=0) - len(kept))
         for number, record in zip(step.numbers, records, strict=True):
             kept[number] = record
-        changes = zip(step.kinds, step.rows, step.keys, strict=True)
-        found = [Change(KINDS[kind], kept[row], of_numbers[key]) for kind, row, key in changes]
+        change = Change._make
+        found = [
+            change((KINDS[kind], kept[row], of_numbers[key])) for kind, row, key in step.changes
+        ]
         for number in (0, *step.gone):
             kept[number] = None
         self._rows.let_go(step.gone)
@@ -112,7 +114,7 @@ class RecordRows(State):
         for key, (by, *record) in pairs:
             number = self._rows.number() if record else 0
             self._records += record
-            self._rows.of_keys[self._keys.of_key(key)] = Row(by, number)
+            self._rows.of_keys[self._keys.of_key(key)] = by, number
 
     def _divided(self, batch: list[Any]) -> tuple[list[Any], list[Any]]:
         if self._operator.paired:

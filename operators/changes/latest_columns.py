@@ -49,14 +49,15 @@ class ColumnRows(State):
             raise no_order(self._by, batch.slice(error.args[0], 1).to_pylist()[0]) from None
         self._kept.add(batch, np.array(step.numbers, np.uint32).tobytes())
         found = without_rows(batch.schema)
-        if step.rows:
-            found = self._kept.take(np.array(step.rows, np.uint32).tobytes())
+        if step.changes:
+            rows = [row for _, row, _ in step.changes]
+            found = self._kept.take(np.array(rows, np.uint32).tobytes())
         self._kept.remove(np.array(step.gone, np.uint32).tobytes())
         self._rows.let_go(step.gone)
         if step.late:
             self.late.append(taken(batch, np.array(step.late)))
         self._keys.forget_others(len(self._rows.of_keys), lambda: self._rows.of_keys)
-        return with_kinds(found, step.kinds)
+        return with_kinds(found, [kind for kind, *_ in step.changes])
 
     def snapshot(self) -> KeyedState:
         """Of each key its row, and what its order goes by."""
@@ -73,7 +74,7 @@ class ColumnRows(State):
             number = self._rows.number() if encoded else 0
             parts += encoded
             numbers += [number] if encoded else []
-            self._rows.of_keys[self._keys.number(key)] = Row(by, number)
+            self._rows.of_keys[self._keys.number(key)] = by, number
         if parts:
             batch = joined([self._kept.fit(each) for each in decoded_parts(parts)])
             self._kept.add(self._kept.fit(batch), np.array(numbers, np.uint32).tobytes())
@@ -81,16 +82,16 @@ class ColumnRows(State):
 
 def _pairs(rows: Any, of_keys: dict[int, Row], of_numbers: dict[int, Any]) -> Iterator[Any]:
     """Of each key what its order goes by, and its encoded row if it has one."""
-    with_rows = [key for key, row in of_keys.items() if row.number]
+    with_rows = [key for key, row in of_keys.items() if row[1]]
     if with_rows:
-        numbers = np.array([of_keys[key].number for key in with_rows], np.uint32)
+        numbers = np.array([of_keys[key][1] for key in with_rows], np.uint32)
         batch, order = rows.take(numbers.tobytes()), np.arange(len(with_rows))
         # Each row is a run of its own: keys differ.
         for key, _, _, encoded in encoded_runs(batch, order, np.array(with_rows, np.int64)):
-            yield of_numbers.get(key, key), (of_keys[key].by, encoded)
+            yield of_numbers.get(key, key), (of_keys[key][0], encoded)
     for key, row in of_keys.items():
-        if not row.number:
-            yield of_numbers.get(key, key), (row.by,)
+        if not row[1]:
+            yield of_numbers.get(key, key), (row[0],)
 
 
 def _column(batch: pa.RecordBatch, name: str, item: Any) -> pa.Array:

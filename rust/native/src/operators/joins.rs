@@ -135,6 +135,7 @@ impl Join {
 
     /// Goes on with rows that were kept, those of a key behind each other; `watermark` was that of
     /// all, and rows that may go have their `identities`. Gives their numbers.
+    #[allow(clippy::too_many_arguments, reason = "columns with names in Python")]
     #[pyo3(signature = (
         side: "int",
         keys: "Any",

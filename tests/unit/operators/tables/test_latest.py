@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from typing import Any
 
@@ -142,8 +143,10 @@ def test_a_job_of_two_tables(columns: bool, parallelism: int) -> None:
     assert there == pairs | {(None, f"c{25 + n}") for n in range(20, 25)}
 
 
-def test_a_value_without_an_order_is_told() -> None:
-    table = source(Collection([("a", None)])).key_by(0).latest(by=1)
+@pytest.mark.parametrize("given", [[None], [math.nan], [1, "x"]])
+def test_a_value_without_an_order_is_told(given: list[Any]) -> None:
+    rows = source(Collection([("a", value) for value in given])).with_parallelism(1)
+    table = rows.key_by(0).latest(by=1)
     with pytest.raises(Exception, match="by=1 that has an order, in ") as raised:
         run(table.changes().sink(Collect()))
     assert "hint: filter such records out" in str(raised.value)
