@@ -110,7 +110,8 @@ class _Search:
         if taken >= stage.least:
             yield from self._wait(number + 1, self._behind(stage, so))
         if stage.most is None or taken < stage.most:
-            behind = so._replace(nots=self.nots[NotFollowedBy][number + 1])
+            not_next = self.nots[NotNext][number + 1] if taken >= stage.least else ()
+            behind = _So(so.chosen, self.nots[NotFollowedBy][number + 1], not_next)
             for place in self._places(stage, stage.contiguity, behind, stage.until):
                 if self._may_pass(behind, place):
                     longer = so._replace(chosen=(*so.chosen, (number, place)))
