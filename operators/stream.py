@@ -585,7 +585,11 @@ class Stream(Generic[T]):
         check_before_keys(self._inputs, "with_event_time")
         return Stream(self._beside(operator, "with_event_time"))
 
-    def with_ingestion_time(self) -> "Stream[tuple[T, int]]":
+    @overload
+    def with_ingestion_time(self) -> "Stream[tuple[T, int]]": ...
+    @overload
+    def with_ingestion_time(self, column: str) -> "Stream[T]": ...
+    def with_ingestion_time(self, column: str | None = None) -> "Stream[Any]":
         """Make pairs of each record and the time of its arrival here, which is its event time.
 
         A time is microseconds since 1970. Records that come together have the same time, and none
@@ -602,10 +606,15 @@ class Stream(Generic[T]):
 
         It reads the wall clock when the task begins, and goes on evenly from there, even if
         somebody sets that clock. Records that come again, behind a checkpoint, have the time of
-        this arrival. For columns, make a column of times in `map_batches`, for `with_event_time`.
+        this arrival. A stream of columns gets a column of that name with the times, as timestamps:
+        `.with_ingestion_time("arrived")`. So windows behind it are those of processing time.
         """
         check_before_keys(self._inputs, "with_ingestion_time")
-        return Stream(self._beside(WithIngestionTime(), "with_ingestion_time"))
+        if column is not None and (not isinstance(column, str) or not column):
+            raise GraphError(
+                f"with_ingestion_time() got {column!r:.80}, expected the name of a new column"
+            )
+        return Stream(self._beside(WithIngestionTime(column), "with_ingestion_time"))
 
     def side(self, name: str) -> "Stream[Any]":
         """A side output of the last operator.

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
+from engine.columns import is_columns
 from engine.graph.batch_operator import BatchFunction, BatchOperator
 from engine.graph.context import TaskContext
 from engine.graph.operator import Properties
@@ -17,32 +18,38 @@ from operators.event_time.watermarks import LEAST_GAP_NS
 
 @dataclass(frozen=True)
 class WithIngestionTime(BatchOperator, GivesTime):
-    """Makes pairs of records and the time, as `Stream.with_ingestion_time` says.
+    """Makes pairs of records and the time, or a column, as `Stream.with_ingestion_time` says.
 
     No record has an earlier time than the one before it. So a watermark is a microsecond behind the
     last time, and goes on by itself without records.
     """
 
+    column: str | None = None
+    """The name of the column; None where records come."""
+
     @property
     def given_time(self) -> TimeSelector:
-        """Times stand behind the records."""
-        return TimeSelector(1)
+        """Times stand behind the records, or in the column."""
+        return TimeSelector(1 if self.column is None else self.column)
 
     @property
     def properties(self) -> Properties:
-        """It gives pairs, in the tasks of the source."""
-        hint = "add a column of times in .map_batches(...), then .with_event_time(...)"
+        """It gives pairs, or columns, in the tasks of the source."""
+        is_column = self.column is not None
         return Properties(
             makes_watermarks=True,
             beside_source=True,
-            emits_pairs=True,
-            columns_hint=hint,
-            meaning={"kind": "ingestion time"},
+            emits_pairs=not is_column,
+            accepts_columns=is_column,
+            columns_hint='name a column for it: .with_ingestion_time("arrived")',
+            meaning={"kind": "ingestion time", **({"column": self.column} if is_column else {})},
         )
 
     def open(self, context: TaskContext) -> BatchFunction:
         """The function of one task."""
-        return _IngestionTime(context)
+        if self.column is None:
+            return _IngestionTime(context)
+        return _IngestionColumn(context, self.column)
 
 
 class _IngestionTime(BatchFunction):
@@ -89,6 +96,36 @@ class _IngestionTime(BatchFunction):
         self.watermark = Watermark(self._time_us - 1)
         self._next_ns = now_ns + LEAST_GAP_NS
         self.next_timer = now_ns + _MOST_GAP_NS
+
+
+class _IngestionColumn(_IngestionTime):
+    """Puts the time into a column of its own."""
+
+    def __init__(self, context: TaskContext, column: str) -> None:
+        super().__init__(context)
+        self._column = column
+
+    def process(self, batch: Any) -> Any:
+        if not is_columns(batch):
+            if not batch:
+                return batch
+            raise TypeError(
+                f"with_ingestion_time({self._column!r}) got records, expected columns\n\n"
+                "hint: .with_ingestion_time() makes pairs of a record and its time"
+            )
+        import pyarrow as pa
+
+        now_ns = self._now_ns()
+        time_us = self._look(now_ns)
+        if now_ns >= self._next_ns:
+            self._make(now_ns)
+        if self._column in batch.schema.names:
+            raise ValueError(
+                f"with_ingestion_time({self._column!r}) got columns of which one has that name "
+                f"({', '.join(batch.schema.names)}), expected another name"
+            )
+        times = pa.repeat(pa.scalar(time_us, pa.timestamp("us", "UTC")), len(batch))
+        return batch.append_column(self._column, times)
 
 
 _MOST_GAP_NS = 20_000_000

@@ -9,6 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import engine
@@ -152,3 +153,48 @@ def _told(function: Any) -> int | None:
 
 def _flat(pairs: list[Any]) -> list[Any]:
     return [pair[-1][0] if isinstance(pair[-1], tuple) else pair[0] for pair in pairs]
+
+
+ROWS = pa.record_batch({"key": ["a", "b", "a"]})
+
+
+def test_columns_get_a_column_of_the_time(task: Make) -> None:
+    now_ns = 5_000
+
+    def clock() -> int:
+        return now_ns
+
+    given = WithIngestionTime("arrived").open(_at(task(), clock))
+    first = given.process(ROWS)
+    assert first.schema.field("arrived").type == pa.timestamp("us", "UTC")
+    (begun,) = set(first["arrived"].cast(pa.int64()).to_pylist())
+    assert _told(given) == begun - 1
+    now_ns += 3_000_000
+    assert set(given.process(ROWS)["arrived"].cast(pa.int64()).to_pylist()) == {begun + 3_000}
+    assert given.process(ROWS.slice(0, 0)).schema == first.schema
+    assert given.process([]) == []
+
+
+def test_windows_of_processing_time_over_columns() -> None:
+    columns = source(Collection([ROWS, ROWS])).with_ingestion_time("arrived").key_by("key")
+    counts = columns.window(Tumbling(timedelta(days=36500))).count().to_records()
+    found = run(counts.sink(Collect()), parallelism=2)["collect"]
+    assert sorted((row["key"], row["count"]) for row in found) == [("a", 4), ("b", 2)]
+
+
+@pytest.mark.parametrize(
+    ("records", "message"),
+    [
+        ([{"key": "a"}], "got records, expected columns"),
+        ([ROWS.rename_columns(["arrived"])], "has"),
+    ],
+)
+def test_a_column_of_the_time_that_does_not_fit(records: list[Any], message: str) -> None:
+    with pytest.raises(engine.OperatorError, match=message):
+        run(source(Collection(records)).with_ingestion_time("arrived").sink(Collect()))
+
+
+@pytest.mark.parametrize("column", ["", 3])
+def test_the_name_of_a_column_of_the_time(column: Any) -> None:
+    with pytest.raises(GraphError, match="expected the name of a new column"):
+        source(Collection([])).with_ingestion_time(column)
