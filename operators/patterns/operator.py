@@ -219,7 +219,7 @@ class _Patterns(BatchFunction):
             kept = self._keys[key] = KeyMatches()
         before = kept.size
         out += matcher.do(plan, kept, record, time_us, number)
-        if kept.size > kept.sweep_at:
+        if kept.size > min(kept.sweep_at, self._operator.max_matches):
             self._sweep(key, kept, time_us, out)
         self._under_way += kept.size - before
         if kept.due_us is None:
@@ -242,7 +242,6 @@ class _Patterns(BatchFunction):
                 "hint: a shorter within=..., Next in place of FollowedBy or FollowedByAny, or "
                 "after_match='skip_past_last_event' leave fewer; or set max_matches"
             )
-        kept.sweep_at = min(kept.sweep_at, most)
 
     def _look_at(self, key: Any, watermark_us: int, out: list[Matched]) -> None:
         """Drop what is too old of a key, which was due."""

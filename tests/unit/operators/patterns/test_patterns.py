@@ -232,6 +232,8 @@ def test_a_key_with_too_many_matches_fails_the_job() -> None:
     stream = source(Collection(events)).with_event_time(1).key_by(0)
     with pytest.raises(OperatorError, match="under way for the key 'k', expected at most max_mat"):
         engine.testing.run(stream.pattern(AB, max_matches=100).sink(Collect()))
+    with pytest.raises(OperatorError, match="expected at most max_matches=9"):
+        engine.testing.run(stream.pattern(AB, max_matches=9).sink(Collect()))
     kept = stream.pattern(AB, max_matches=100, within=us(50))
     assert engine.testing.run(kept.sink(Collect()))["collect"] == []
 
