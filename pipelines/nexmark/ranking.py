@@ -37,17 +37,13 @@ def last_bids(bids: pa.RecordBatch) -> pa.RecordBatch:
 
 def q19(tables: Tables) -> Stream[Any]:
     """The ten highest bids of each auction, and their ranks."""
-    lists = tables.bids(*BID).map(lambda bid: (bid["auction"], [bid])).key_by(0)
-    best = lists.reduce(lambda a, b: (a[0], ten_highest(a[1] + b[1])), emit="final")
+    order = tuple(name for name, _ in HIGHEST)
+    descending = tuple(direction == "descending" for _, direction in HIGHEST)
+    bids = tables.bids(*BID).key_by("auction")
+    best = bids.top_n(10, order, descending=descending, emit="final")
     return best.flat_map(
         lambda found: [{**bid, "rank_number": at} for at, bid in enumerate(found[1], 1)]
     )
-
-
-def ten_highest(bids: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The ten highest bids, the highest first; of equal ones, the earliest."""
-    order = ("date_time", "bidder")
-    return sorted(bids, key=lambda bid: (-bid["price"], *(bid[name] for name in order)))[:10]
 
 
 def q19_columns(tables: Tables) -> Stream[Any]:
