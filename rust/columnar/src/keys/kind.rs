@@ -322,6 +322,14 @@ fn number_values(
     table: &mut KeyTable,
     mut visit: impl FnMut(u32),
 ) {
+    if table.is_large() && matches!(kind, KeyKind::Text | KeyKind::Bytes) {
+        let mut keys = Vec::with_capacity(column.len());
+        each_bytes(column, |key| keys.push(key));
+        table.numbers(&keys, |number| {
+            visit(number.map_or(NULL, |number| number as u32 + 1));
+        });
+        return;
+    }
     let mut number = |key: Option<&[u8]>| {
         let number = key.map_or(NULL, |key| table.number(key) as u32 + 1);
         visit(number);
