@@ -7,21 +7,27 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from operators import (
     Count,
+    CountDistinct,
     First,
     Last,
     Max,
     Mean,
     Min,
+    Quantile,
+    Quantiles,
     RollingStream,
     Sum,
+    Top,
     source,
 )
 from operators.aggregates import Aggregation
@@ -38,6 +44,10 @@ AGGREGATIONS: dict[str, Any] = {
     "mean": Mean(2),
     "first": First(2),
     "last": Last(2),
+    "distinct": CountDistinct(2),
+    "median": Quantile(2),
+    "quarters": Quantiles(2, [0.25, 1]),
+    "top": Top(2, 2),
 }
 IN_PYTHON: dict[str, Callable[[Sequence[Any]], Any]] = {
     "count": len,
@@ -47,6 +57,10 @@ IN_PYTHON: dict[str, Callable[[Sequence[Any]], Any]] = {
     "mean": statistics.fmean,
     "first": lambda values: values[0],
     "last": lambda values: values[-1],
+    "distinct": lambda values: len(set(values)),
+    "median": statistics.median,
+    "quarters": lambda values: np.quantile(values, [0.25, 1]).tolist(),
+    "top": lambda values: Counter(values).most_common(2),
 }
 NAMES = ("key", "time", "number")
 
@@ -116,6 +130,10 @@ def repr_of_record(result: Any) -> str:
 
 
 def same(one: Any, other: Any) -> bool:
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, dict):  # one of the most frequent, in columns
+        one = tuple(one.values())
     if isinstance(one, float) or isinstance(other, float):
         return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-9)
     return bool(one == other)

@@ -1,6 +1,6 @@
 """Rolling streams: computations on the records of a key within spans that end at each record."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from engine.errors import GraphError
@@ -9,12 +9,16 @@ from engine.graph.operator import OnError
 from operators.aggregates import (
     Aggregation,
     Count,
+    CountDistinct,
     First,
     Last,
     Max,
     Mean,
     Min,
+    Quantile,
+    Quantiles,
     Sum,
+    Top,
     check_aggregations,
 )
 from operators.rolling.operator import NativeRolling
@@ -111,6 +115,51 @@ class RollingStream(Generic[K, T]):
         """
         return self._native("last", Last(item), on_error)
 
+    def count_distinct(
+        self, item: int | str | None = None, *, on_error: OnError = "fail"
+    ) -> Stream[tuple[T, Any]]:
+        """The exact number of different values of an item of the records, or of the records.
+
+        Values are equal as keys are: 1 and 1.0 are one.
+        """
+        return self._native("count_distinct", CountDistinct(item), on_error)
+
+    def quantiles(
+        self, item: int | str | None, shares: Sequence[float], *, on_error: OnError = "fail"
+    ) -> Stream[tuple[T, Any]]:
+        """Exact quantiles of an item of the records, a list of floats: `WindowedStream.quantiles`.
+
+        >>> import engine.testing
+        >>> from operators import source
+        >>> from operators.sinks import Collect
+        >>> from operators.sources import Collection
+        >>> took = source(Collection([("a", 7, 1), ("a", 1, 2), ("a", 4, 3), ("a", 2, 4)]))
+        >>> took = took.with_event_time(2, unit="s").key_by(0)
+        >>> medians = took.over(rows=3).quantiles(1, [0.5])
+        >>> engine.testing.run(medians.map(lambda result: result[1]).sink(Collect()))["collect"]
+        [[7.0], [4.0], [4.0], [2.0]]
+        """
+        return self._native("quantiles", Quantiles(item, shares), on_error)
+
+    def top(
+        self, item: int | str | None = None, most: int = 10, *, on_error: OnError = "fail"
+    ) -> Stream[tuple[T, Any]]:
+        """The most frequent values of an item of the records, with their counts.
+
+        Of equally frequent values, the first ones within the span; it is exact.
+
+        >>> import engine.testing
+        >>> from operators import source
+        >>> from operators.sinks import Collect
+        >>> from operators.sources import Collection
+        >>> pages = source(Collection([("ann", page, at) for at, page in enumerate("abbcc")]))
+        >>> pages = pages.with_event_time(2, unit="s").key_by(0)
+        >>> top = pages.over(rows=4).top(1, 2)
+        >>> engine.testing.run(top.map(lambda result: result[1]).sink(Collect()))["collect"][-1]
+        [('b', 2), ('c', 2)]
+        """
+        return self._native("top", Top(item, most), on_error)
+
     def aggregate(
         self, *, on_error: OnError = "fail", **aggregations: Aggregation
     ) -> Stream[tuple[T, dict[str, Any]]]:
@@ -171,5 +220,5 @@ class RollingStream(Generic[K, T]):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
 
-_KINDS = (Count, Sum, Mean, Min, Max, First, Last)
+_KINDS = (Count, Sum, Mean, Min, Max, First, Last, CountDistinct, Quantile, Quantiles, Top)
 """What a span can have computed."""

@@ -9,7 +9,8 @@ use arrow_array::{RecordBatch, UInt32Array};
 use arrow_select::take::take_record_batch;
 use oka_compute::kept::integer;
 use oka_compute::{
-    Accumulated, Aggregation, ByteStrings, Copied, Problem, Rolling, Span, Unit, encode, parts,
+    Accumulated, Aggregation, ByteStrings, Copied, Problem, Rolled, Rolling, Span, Unit, encode,
+    parts,
 };
 
 use self::results::values;
@@ -19,6 +20,9 @@ use crate::columns::plain::plain;
 use crate::columns::times::microseconds;
 use crate::state::rows::RowStore;
 use crate::{AggregateError, Columns, Selector};
+
+/// So many rows take as long as memory does.
+const AHEAD: usize = 16;
 
 /// Each row with a column for each span and aggregation of the rows of its key within it; see [`Rolling`].
 ///
@@ -78,12 +82,12 @@ impl RollingAggregate {
     pub fn compute(
         mut self,
         names: Vec<String>,
-        aggregation: Aggregation,
+        rolled: impl Into<Rolled>,
         value: Option<Selector>,
     ) -> Self {
         self.computed.push(Computed {
             names,
-            aggregation,
+            rolled: rolled.into(),
             value,
         });
         self
@@ -141,9 +145,9 @@ impl RollingAggregate {
         }
         let width = shape.values.len();
         let mut cells = Vec::with_capacity(width);
-        for column in &shape.values {
+        for (column, aggregation) in &shape.values {
             cells.push(match column {
-                Some(column) => values(&plain(batch.column(*column))?)?,
+                Some(column) => values(*aggregation, &plain(batch.column(*column))?)?,
                 None => vec![None; batch.num_rows()],
             });
         }
@@ -156,6 +160,9 @@ impl RollingAggregate {
         let (mut numbers, mut late) = (Vec::with_capacity(times.len()), Vec::new());
         let mut own = vec![None; width];
         for (row, (key, time)) in keys.iter().zip(times).enumerate() {
+            if let Some(next) = keys.get(row + AHEAD) {
+                rolling.prefetch(*next as usize);
+            }
             if rolling.is_late(time) {
                 late.push(row as u32);
                 numbers.push(0);
@@ -197,7 +204,7 @@ impl RollingAggregate {
             return Ok(None);
         };
         let mut numbers = Vec::new();
-        let mut results = vec![Vec::new(); begun.shape.types.len()];
+        let mut results = vec![Vec::new(); begun.shape.results.len()];
         begun.rolling.give(most, |number, values| {
             numbers.push(number + 1);
             for (result, value) in results.iter_mut().zip(values) {
@@ -292,9 +299,8 @@ impl RollingAggregate {
                 (&self.key, &self.time.0, &self.computed),
                 self.spans.len(),
             )?;
-            let aggregations = self.computed.iter().map(|each| each.aggregation);
-            let aggregations = aggregations.collect::<Vec<_>>();
-            let mut rolling = Rolling::new(aggregations, self.spans.clone());
+            let rolled = self.computed.iter().map(|each| each.rolled.clone());
+            let mut rolling = Rolling::new(rolled, self.spans.clone());
             if self.is_eager {
                 rolling = rolling.at_once();
             }

@@ -45,7 +45,7 @@ pub use groups::touched::Touched;
 pub use groups::wanted::{Filter, Predicate, Term};
 pub use keys::{key, place, short, table};
 pub use problem::{AggregateError, Problem};
-pub use rolling::{CopiedRolling, Rolling, Span};
+pub use rolling::{CopiedRolling, Rolled, Rolling, Span};
 pub use rolling_aggregate::RollingAggregate;
 pub use window_aggregate::WindowAggregate;
 pub use windows::Emit;

@@ -1,21 +1,28 @@
 //! Aggregates of the records of a key within spans that end at each record.
 
-mod cells;
+mod counted;
+mod due;
 mod fold;
 mod of_key;
+mod plan;
+mod ring;
+mod sorted;
+mod stacks;
 mod waiting;
 
 use self::of_key::OfKey;
+use self::plan::Plan;
+pub use self::plan::Rolled;
 pub use self::waiting::CopiedRolling;
 use self::waiting::{NOT_WAITING, Waiting};
 use crate::accumulator::numeric::precedes;
 use crate::accumulator::{Accumulated, Aggregation};
-use crate::encoded::ahead::prefetch;
 use crate::groups::kept::items;
 use crate::problem::Problem;
 use oka_window::RadixHeap;
 use std::cmp::Ordering;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// Which records of its key a record is seen with: itself and those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,8 +60,7 @@ pub enum Span {
 /// ```
 #[derive(Debug)]
 pub struct Rolling {
-    aggregations: Box<[Aggregation]>,
-    spans: Box<[Span]>,
+    plan: Arc<Plan>,
     /// By number; those that have nothing are empty.
     keys: Vec<OfKey>,
     waiting: Waiting,
@@ -72,23 +78,27 @@ pub struct Rolling {
     results: VecDeque<Option<Accumulated>>,
     /// Of which aggregations values have come that are no plain numbers.
     are_mixed: Box<[bool]>,
-    group: Vec<(u32, u64)>,
+    /// Records that are due with their times, and their places among those of their keys.
+    batch: Vec<(i64, u32)>,
+    places: Vec<u64>,
     values: Vec<Option<Accumulated>>,
 }
 
 impl Rolling {
-    pub fn new(aggregations: impl Into<Box<[Aggregation]>>, spans: impl Into<Box<[Span]>>) -> Self {
-        let (aggregations, spans) = (aggregations.into(), spans.into());
+    pub fn new<R: Into<Rolled>>(
+        rolled: impl IntoIterator<Item = R>,
+        spans: impl Into<Box<[Span]>>,
+    ) -> Self {
+        let plan = Plan::new(rolled.into_iter().map(Into::into).collect(), spans.into());
         let length = |span: &Span| match span {
             Span::Time(length) => Some(*length),
             Span::Rows(_) => None,
         };
-        let lengths: Option<Vec<_>> = spans.iter().map(length).collect();
+        let lengths: Option<Vec<_>> = plan.spans.iter().map(length).collect();
         Self {
-            are_mixed: vec![false; aggregations.len()].into(),
+            are_mixed: vec![false; plan.rolled.len()].into(),
             longest: lengths.and_then(|all| all.into_iter().max()),
-            aggregations,
-            spans,
+            plan: Arc::new(plan),
             keys: Vec::new(),
             waiting: Waiting::default(),
             due: RadixHeap::default(),
@@ -97,7 +107,8 @@ impl Rolling {
             is_eager: false,
             ready: VecDeque::new(),
             results: VecDeque::new(),
-            group: Vec::new(),
+            batch: Vec::new(),
+            places: Vec::new(),
             values: Vec::new(),
         }
     }
@@ -132,12 +143,12 @@ impl Rolling {
 
     /// Fails where [`Self::add`] would.
     pub fn check(&self, key: usize, values: &[Option<Accumulated>]) -> Result<(), Problem> {
-        for (at, (aggregation, value)) in self.aggregations.iter().zip(values).enumerate() {
+        for (at, (rolled, value)) in self.plan.rolled.iter().zip(values).enumerate() {
             let Some(value) = value else {
                 continue;
             };
-            if (self.are_mixed[at] || !is_plain(value)) && aggregation.compares() {
-                self.check_kind(key, (at, *aggregation), value)?;
+            if (self.are_mixed[at] || !is_plain(value)) && rolled.aggregation.compares() {
+                self.check_kind(key, (at, rolled.aggregation), value)?;
             }
         }
         Ok(())
@@ -176,18 +187,18 @@ impl Rolling {
 
     /// Has a record that has just come see what has come.
     fn see(&mut self, key: usize, time: i64, number: u32) -> Result<(), Problem> {
-        let width = self.aggregations.len();
+        let width = self.plan.rolled.len();
         let values = &mut self.waiting.values[number as usize * width..][..width];
-        let (of, wanted) = (&mut self.keys[key], (&*self.aggregations, &*self.spans));
+        let (of, plan) = (&mut self.keys[key], &*self.plan);
         self.values.clear();
-        if of.newest().is_some_and(|newest| time < newest) {
-            of.insert(wanted, time, values, &mut self.values)?;
+        if of.newest(plan).is_some_and(|newest| time < newest) {
+            of.insert(plan, time, values, &mut self.values)?;
         } else {
-            let place = of.push(wanted, time, values);
-            of.values(&self.spans, place, &mut self.values)?;
+            let place = of.push(plan, time, values);
+            of.values(plan, place, &mut self.values)?;
         }
         if let Some(watermark) = self.watermark {
-            of.forget(&self.spans, watermark);
+            of.forget(plan, watermark);
         }
         self.expire_later(key as u32, time);
         self.waiting.orders[number as usize] = NOT_WAITING;
@@ -210,73 +221,6 @@ impl Rolling {
     /// Says that event time has come here: what is due then comes by [`Self::give`].
     pub fn advance(&mut self, watermark: i64) {
         self.watermark = self.watermark.max(Some(watermark));
-    }
-
-    /// Gives about so many records that are due, in the order of time (or of arrival, if they do not wait): their numbers, which others may get
-    /// then, and for each span the values of all aggregations. How many they were; 0 when no further is due.
-    pub fn give<E: From<Problem>>(
-        &mut self,
-        most: usize,
-        mut visit: impl FnMut(u32, &[Option<Accumulated>]) -> Result<(), E>,
-    ) -> Result<usize, E> {
-        let (mut given, width) = (0, self.aggregations.len());
-        while given < most
-            && let Some(number) = self.ready.pop_front()
-        {
-            self.values.clear();
-            self.values
-                .extend(self.results.drain(..width * self.spans.len()));
-            visit(number, &self.values)?;
-            self.waiting.remove(number);
-            given += 1;
-        }
-        let Some(watermark) = self.watermark else {
-            return Ok(given);
-        };
-        while given < most {
-            let Some((time, number)) = self.waiting.due.pop(watermark) else {
-                break;
-            };
-            // Those of one time see each other.
-            self.group.clear();
-            self.group.push((number, 0));
-            while let Some((_, number)) = self.waiting.due.pop(time) {
-                self.group.push((number, 0));
-            }
-            for at in 0..self.group.len() {
-                if let Some((next, _)) = self.group.get(at + AHEAD) {
-                    let key = self.waiting.keys[*next as usize];
-                    prefetch(&raw const self.keys[key as usize]);
-                }
-                if let Some((next, _)) = self.group.get(at + AHEAD / 2) {
-                    self.keys[self.waiting.keys[*next as usize] as usize].prefetch();
-                }
-                let (number, place) = &mut self.group[at];
-                let number = *number as usize;
-                let of = &mut self.keys[self.waiting.keys[number] as usize];
-                let values = &mut self.waiting.values[number * width..][..width];
-                *place = of.push((&self.aggregations, &self.spans), time, values);
-            }
-            for (number, place) in &self.group {
-                let key = self.waiting.keys[*number as usize];
-                let of = &mut self.keys[key as usize];
-                self.values.clear();
-                of.values(&self.spans, *place, &mut self.values)?;
-                of.forget_all_before();
-                of.waiting -= 1;
-                visit(*number, &self.values)?;
-            }
-            for at in 0..self.group.len() {
-                let number = self.group[at].0;
-                self.expire_later(self.waiting.keys[number as usize], time);
-                self.waiting.remove(number);
-            }
-            given += self.group.len();
-        }
-        if given == 0 {
-            self.forget(watermark);
-        }
-        Ok(given)
     }
 
     /// The numbers of keys that have something, in order, if they are few among so many: others are to
@@ -306,7 +250,7 @@ impl Rolling {
         self.due = RadixHeap::default();
         if let Some(longest) = self.longest {
             for (key, of) in (0..).zip(&self.keys).filter(|(_, of)| of.is_due) {
-                let newest = of.newest().unwrap_or(i64::MIN);
+                let newest = of.newest(&self.plan).unwrap_or(i64::MIN);
                 self.due.push(newest.saturating_add(longest), key);
             }
         }
@@ -318,7 +262,8 @@ impl Rolling {
         let keys = keys.filter(|(_, of)| of.has_something());
         CopiedRolling {
             watermark: self.watermark,
-            keys: keys.map(|(key, of)| (key, of.clone())).collect(),
+            plan: Arc::clone(&self.plan),
+            keys: keys.map(|(key, of)| (key, of.copy())).collect(),
             waiting: self.waiting.by_key(),
         }
     }
@@ -336,38 +281,21 @@ impl Rolling {
         if !self.keys[key].is_empty() {
             return Err(Problem::Twice);
         }
-        let mut of = OfKey::restore((&self.aggregations, &self.spans), of)?;
-        if let (Some(newest), Some(longest)) = (of.newest(), self.longest) {
+        let mut of = OfKey::restore(&self.plan, of)?;
+        if let (Some(newest), Some(longest)) = (of.newest(&self.plan), self.longest) {
             of.is_due = true;
             self.due.push(newest.saturating_add(longest), key as u32);
         }
         self.alive += usize::from(!of.is_empty());
-        for at in 0..self.aggregations.len() {
-            self.are_mixed[at] |= of.last(at).is_some_and(|value| !is_plain(&value));
+        for at in 0..self.plan.rolled.len() {
+            self.are_mixed[at] |= of
+                .last(&self.plan, at)
+                .is_some_and(|value| !is_plain(&value));
         }
         self.keys[key] = of;
         match watermark {
             [0xc0] => Ok(None),
             watermark => crate::groups::kept::integer(watermark).map(Some),
-        }
-    }
-
-    /// Forgets keys of which no span has a record any more.
-    fn forget(&mut self, watermark: i64) {
-        let Some(longest) = self.longest else {
-            return;
-        };
-        while let Some((_, key)) = self.due.pop(watermark) {
-            let of = &mut self.keys[key as usize];
-            let newest = of.newest().unwrap_or(i64::MIN);
-            let end = newest.saturating_add(longest);
-            if end > watermark {
-                let end = self.due.possible(end);
-                self.due.push(end, key);
-                continue;
-            }
-            of.clear();
-            self.alive -= usize::from(of.waiting == 0);
         }
     }
 
@@ -387,9 +315,9 @@ impl Rolling {
             && self.waiting.keys.get(last) == Some(&(key as u32))
             && self.waiting.orders[last] != NOT_WAITING;
         let before = if waits {
-            self.waiting.values[last * self.aggregations.len() + at].clone()
+            self.waiting.values[last * self.plan.rolled.len() + at].clone()
         } else {
-            of.last(at)
+            of.last(&self.plan, at)
         };
         match (before, aggregation) {
             (Some(before), Aggregation::Min) => precedes(value, &before, Ordering::Less).map(drop),
@@ -401,12 +329,6 @@ impl Rolling {
             }
             _ => Ok(()),
         }
-    }
-}
-
-impl OfKey {
-    fn has_something(&self) -> bool {
-        self.waiting > 0 || !self.is_empty()
     }
 }
 
@@ -424,7 +346,5 @@ fn is_plain(value: &Accumulated) -> bool {
 }
 
 const NONE: u32 = u32::MAX;
-/// So many records take as long as memory does.
-const AHEAD: usize = 8;
 /// So many keys may have nothing.
 const FEW: usize = 1024;

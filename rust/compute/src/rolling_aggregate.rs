@@ -1,6 +1,6 @@
 //! Aggregates of encoded records within spans that end at each of them.
 
-use crate::accumulator::{Accumulated, Aggregation};
+use crate::accumulator::Accumulated;
 use crate::encoded::encode;
 use crate::encoded::fields::KeyPath;
 use crate::encoded::strings::ByteStrings;
@@ -11,10 +11,12 @@ use crate::groups::wanted::{Term, Wanted};
 use crate::keys::interner::{Encoded, Interner};
 use crate::keys::key;
 use crate::problem::{AggregateError, Problem};
-use crate::rolling::{Rolling, Span};
+use crate::rolling::{Rolled, Rolling, Span};
 use crate::window_aggregate::Foreign;
 use crate::window_aggregate::input::{Input, Late, Record, TakeIn};
-use std::vec;
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::{iter, vec};
 
 /// For each record what those of its key within each span come to; see [`Rolling`].
 #[derive(Debug)]
@@ -22,6 +24,8 @@ pub struct RollingAggregate {
     input: Input,
     wanted: Wanted,
     spans: Box<[Span]>,
+    /// The shares of quantiles, or how many values are wanted, of each aggregation.
+    parameters: Vec<Arc<[f64]>>,
     late: Late,
     state: State,
 }
@@ -29,6 +33,7 @@ pub struct RollingAggregate {
 #[derive(Debug)]
 struct State {
     keys: Interner,
+    rolled: Box<[Rolled]>,
     /// Numbers that the next keys may have.
     ahead: vec::IntoIter<u32>,
     rolling: Rolling,
@@ -52,7 +57,8 @@ impl RollingAggregate {
         Self {
             input: Input::new(&first, key.into(), time),
             late: Late::new(keeps_late),
-            state: State::new(&wanted, &spans),
+            state: State::new(&wanted, &spans, &[]),
+            parameters: Vec::new(),
             wanted,
             spans,
         }
@@ -62,7 +68,15 @@ impl RollingAggregate {
     #[must_use]
     pub fn and(mut self, further: impl Into<Term>) -> Self {
         self.wanted.further.push(further.into());
-        self.state = State::new(&self.wanted, &self.spans);
+        self.state = State::new(&self.wanted, &self.spans, &self.parameters);
+        self
+    }
+
+    /// The shares of quantiles, or how many values are wanted, of each aggregation; called behind [`Self::and`].
+    #[must_use]
+    pub fn with(mut self, parameters: Vec<Arc<[f64]>>) -> Self {
+        self.parameters = parameters;
+        self.state = State::new(&self.wanted, &self.spans, &self.parameters);
         self
     }
 
@@ -202,11 +216,17 @@ impl RollingAggregate {
 }
 
 impl State {
-    fn new(wanted: &Wanted, spans: &[Span]) -> Self {
+    fn new(wanted: &Wanted, spans: &[Span], parameters: &[Arc<[f64]>]) -> Self {
+        let each = wanted.all().enumerate().map(|(at, aggregation)| Rolled {
+            aggregation,
+            parameters: parameters.get(at).cloned().unwrap_or_default(),
+        });
+        let rolled: Box<[Rolled]> = each.collect();
         Self {
             keys: Interner::default(),
             ahead: Vec::new().into_iter(),
-            rolling: Rolling::new(wanted.all().collect::<Vec<_>>(), spans),
+            rolling: Rolling::new(rolled.clone(), spans),
+            rolled,
             records: Vec::new(),
             values: Vec::new(),
         }
@@ -215,13 +235,18 @@ impl State {
     /// What the record comes to by itself.
     fn read(&mut self, record: Record) -> Result<(), Problem> {
         self.values.clear();
-        let wanted = record.wanted;
-        self.values.push(match &wanted.first {
-            None => alone(wanted.aggregation, record.value)?,
-            Some(term) => found(term, record.whole)?,
-        });
-        for term in &wanted.further {
-            self.values.push(found(term, record.whole)?);
+        let first = match &record.wanted.first {
+            None => Some(Cow::Borrowed(record.value)),
+            Some(term) => term.find(record.whole)?,
+        };
+        let further = record.wanted.further.iter();
+        let further = further.map(|term| term.find(record.whole));
+        let values = iter::once(Ok(first)).chain(further);
+        for (rolled, value) in self.rolled.iter().zip(values) {
+            self.values.push(match value? {
+                Some(value) => rolled.alone(&value)?,
+                None => None,
+            });
         }
         Ok(())
     }
@@ -285,24 +310,10 @@ impl TakeIn for State {
     }
 
     fn read_ahead(&mut self, hashes: &[u64]) {
-        self.ahead = self.keys.read_ahead(hashes).into_iter();
-    }
-}
-
-/// The value of a record by itself; `None` where that does not count.
-fn found(term: &Term, record: &[u8]) -> Result<Option<Accumulated>, Problem> {
-    match term.find(record)? {
-        Some(value) => alone(term.aggregation, &value),
-        None => Ok(None),
-    }
-}
-
-/// A value by itself: a mean as the number that it is of.
-#[inline]
-fn alone(aggregation: Aggregation, value: &[u8]) -> Result<Option<Accumulated>, Problem> {
-    match aggregation {
-        Aggregation::Count => Ok(None),
-        Aggregation::Mean => Accumulated::first(Aggregation::Sum, value).map(Some),
-        _ => Accumulated::first(aggregation, value).map(Some),
+        let ahead = self.keys.read_ahead(hashes);
+        for key in &ahead {
+            self.rolling.prefetch(*key as usize);
+        }
+        self.ahead = ahead.into_iter();
     }
 }

@@ -8,5 +8,6 @@ pub(crate) mod latest;
 pub(crate) mod refused;
 pub(crate) mod results;
 pub(crate) mod rolling;
+pub(crate) mod times;
 pub(crate) mod window_fold;
 pub(crate) mod windows;

@@ -6,9 +6,9 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::Int32Type;
 use arrow_array::{Array, ArrayRef, DictionaryArray, Int32Array, RecordBatch, RecordBatchOptions};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
-use oka_compute::{Accumulated, Aggregation};
+use oka_compute::{Accumulated, Aggregation, Rolled};
 
-use super::results::column;
+use super::results::Results;
 use crate::aggregate::shape::unused;
 use crate::aggregate::values::Values;
 use crate::columns::plain::{extension, plain_type};
@@ -19,7 +19,7 @@ use crate::{AggregateError, Selector};
 #[derive(Clone, Debug)]
 pub(super) struct Computed {
     pub(super) names: Vec<String>,
-    pub(super) aggregation: Aggregation,
+    pub(super) rolled: Rolled,
     pub(super) value: Option<Selector>,
 }
 
@@ -31,10 +31,10 @@ pub(super) struct Shape {
     /// Where the columns are of the key, of the time and of each aggregation.
     pub(super) keys: Vec<usize>,
     pub(super) time: usize,
-    pub(super) values: Vec<Option<usize>>,
+    pub(super) values: Vec<(Option<usize>, Aggregation)>,
     pub(super) numbers: Keys,
-    /// Of the columns of results: of each span those of all aggregations.
-    pub(super) types: Vec<DataType>,
+    /// Of each span those of all aggregations.
+    pub(super) results: Vec<Results>,
 }
 
 impl Shape {
@@ -54,16 +54,21 @@ impl Shape {
             .map(|field| wide_field(field))
             .collect();
         let rows = Schema::new_with_metadata(shown.clone(), schema.metadata().clone());
-        let (mut values, mut types) = (Vec::new(), Vec::new());
+        let (mut values, mut results) = (Vec::new(), Vec::new());
         for each in computed {
             let place = each.value.as_ref().map(|value| value.find(schema));
-            values.push(place.transpose()?);
+            values.push((place.transpose()?, each.rolled.aggregation));
         }
         for span in 0..spans {
-            for (each, place) in computed.iter().zip(&values) {
+            for (each, (place, _)) in computed.iter().zip(&values) {
                 let input = place.map(|place| schema.field(place));
                 let field = result_field(each, input)?;
-                types.push(field.data_type().clone());
+                let of = input.map_or(&DataType::Null, Field::data_type);
+                results.push(Results {
+                    rolled: each.rolled.clone(),
+                    of: plain_type(of).clone(),
+                    data_type: field.data_type().clone(),
+                });
                 shown.push(field.with_name(unused(&each.names[span], &shown)));
             }
         }
@@ -74,7 +79,7 @@ impl Shape {
             time,
             values,
             numbers,
-            types,
+            results,
         })
     }
 
@@ -112,8 +117,8 @@ impl Shape {
         results: &[Vec<Option<Accumulated>>],
     ) -> Result<RecordBatch, AggregateError> {
         let mut columns = rows.columns().to_vec();
-        for (data_type, values) in self.types.iter().zip(results) {
-            columns.push(column(data_type, values)?);
+        for (of, values) in self.results.iter().zip(results) {
+            columns.push(of.column(values)?);
         }
         Ok(RecordBatch::try_new(Arc::clone(&self.result), columns)?)
     }
@@ -122,9 +127,13 @@ impl Shape {
 /// The column of an aggregation in a result, without its name.
 fn result_field(computed: &Computed, input: Option<&Field>) -> Result<Field, AggregateError> {
     let of = input.map_or(&DataType::Null, Field::data_type);
-    let Some((_, data_type)) = Values::of(computed.aggregation, of, &[]) else {
+    let Rolled {
+        aggregation,
+        parameters,
+    } = &computed.rolled;
+    let Some((_, data_type)) = Values::of(*aggregation, of, parameters) else {
         return Err(AggregateError::Value {
-            aggregation: computed.aggregation,
+            aggregation: *aggregation,
             column: input.map(|field| field.name().clone()).unwrap_or_default(),
             data_type: of.clone(),
         });

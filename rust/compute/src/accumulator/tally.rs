@@ -70,7 +70,8 @@ impl Tally {
         Ok(tally)
     }
 
-    fn count(&mut self, value: &[u8], count: u64) -> Result<(), Problem> {
+    /// Counts a value so often.
+    pub(crate) fn count(&mut self, value: &[u8], count: u64) -> Result<(), Problem> {
         let mut scratch = Vec::new();
         let canonical = key::canonical(value, &mut scratch).map_err(Problem::Untold)?;
         let place = self.different.number_by_call((value, canonical));

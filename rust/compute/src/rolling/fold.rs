@@ -1,18 +1,24 @@
 //! What the values within a span come to, as the span moves on.
 
-use super::cells::Cells;
+use super::counted::Counted;
+use super::plan::Rolled;
+use super::ring::Ring;
+use super::sorted::Sorted;
+use super::stacks::Stacks;
 use crate::accumulator::{Accumulated, Aggregation, mean};
+use crate::encoded::encode;
+use crate::encoded::value::extension;
 use crate::problem::Problem;
 use std::ops::Range;
 
 /// One aggregation of the values within one span.
 ///
 /// Values are named by their places among all of their key; the first that is kept is at `first`. A
-/// record costs the same however long the span is: a sum of integers gives back what it took in, and
-/// what cannot be given back exactly is in [`Stacks`].
-#[derive(Clone, Debug)]
+/// record costs the same however long the span is: what can be taken out of a total again is, as integers of a sum
+/// are, and values that are counted, or in order. The totals of all others are in [`Stacks`].
+#[derive(Debug)]
 pub(super) struct Fold {
-    aggregation: Aggregation,
+    pub(super) places: Range<u64>,
     /// How many values there are that are not null.
     some: u64,
     /// The place of the first or the last of them, where that is asked for.
@@ -20,78 +26,115 @@ pub(super) struct Fold {
     total: Total,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 enum Total {
+    /// Places are enough.
+    Places,
     Exact(i128),
     Stacks(Box<Stacks>),
+    Sorted(Box<Sorted>),
+    Counted(Box<Counted>),
 }
 
-/// Values of a key, and the place of the first.
+/// The rows of a key, the place of the first, and the slot of an aggregation.
 #[derive(Clone, Copy)]
 pub(super) struct Kept<'a> {
-    pub(super) cells: &'a Cells,
+    pub(super) ring: &'a Ring,
+    pub(super) width: usize,
     pub(super) first: u64,
+    pub(super) slot: usize,
 }
 
 impl Kept<'_> {
     #[inline]
     fn get(self, place: u64) -> Option<Accumulated> {
-        self.cells.get((place - self.first) as usize)
+        let index = (place - self.first) as usize;
+        self.ring.get(self.width, index, self.slot)
     }
 
     #[inline]
     fn is_null(self, place: u64) -> bool {
-        self.cells.is_null((place - self.first) as usize)
+        self.ring.is_null((place - self.first) as usize, self.slot)
+    }
+
+    /// A value that counts in a total: NaN has no place in an order.
+    #[inline]
+    pub(super) fn counting(self, rolled: &Rolled, place: u64) -> Option<Accumulated> {
+        let value = self.get(place);
+        value.filter(|value| !(is_ordered(rolled.aggregation) && is_nan(value)))
+    }
+
+    /// Writes a value there, encoded.
+    pub(super) fn encode(self, place: u64, out: &mut Vec<u8>) {
+        out.clear();
+        if let Some(value) = self.get(place) {
+            value.encode(out);
+        }
     }
 }
 
 impl Fold {
-    pub(super) fn new(aggregation: Aggregation) -> Self {
-        let total = match aggregation {
-            Aggregation::Sum | Aggregation::Mean => Total::Exact(0),
+    pub(super) fn new(rolled: &Rolled) -> Self {
+        use Aggregation::{Count, CountDistinct, First, Last, Mean, Quantile, Quantiles, Sum, Top};
+        let total = match rolled.aggregation {
+            Count | First | Last => Total::Places,
+            Sum | Mean => Total::Exact(0),
+            Quantile | Quantiles => Total::Sorted(Box::default()),
+            CountDistinct => Total::Counted(Box::new(Counted::new(false))),
+            Top => Total::Counted(Box::new(Counted::new(true))),
             _ => Total::Stacks(Box::default()),
         };
         Self {
-            aggregation,
+            places: 0..0,
             some: 0,
             at: 0,
             total,
         }
     }
 
-    /// Begins anew.
-    pub(super) fn clear(&mut self) {
-        *self = Self::new(self.aggregation);
-    }
-
-    /// The span, which ended at `end`, lets go of those at these places.
+    /// The span is at these places now, which are no earlier than those before.
     #[inline]
-    pub(super) fn leave(
+    pub(super) fn move_on(
         &mut self,
+        rolled: &Rolled,
         kept: Kept,
         places: Range<u64>,
-        end: u64,
     ) -> Result<(), Problem> {
-        if self.aggregation == Aggregation::Count {
-            return Ok(());
+        if rolled.aggregation != Aggregation::Count {
+            self.leave(rolled, kept, self.places.start..places.start)?;
+            for place in self.places.end..places.end {
+                self.enter(rolled, kept, place, places.start)?;
+            }
         }
+        self.places = places;
+        Ok(())
+    }
+
+    #[inline]
+    fn leave(&mut self, rolled: &Rolled, kept: Kept, places: Range<u64>) -> Result<(), Problem> {
         for place in places {
             if kept.is_null(place) {
                 continue;
             }
             self.some -= 1;
-            match (&mut self.total, self.aggregation) {
-                (_, Aggregation::First | Aggregation::Last) => {}
-                (Total::Exact(sum), _) => {
+            match &mut self.total {
+                Total::Places => {}
+                Total::Exact(sum) => {
                     if let Some(Accumulated::Integer(number)) = kept.get(place) {
                         *sum -= number;
                     }
                 }
-                (Total::Stacks(_), Aggregation::Min | Aggregation::Max)
-                    if is_nan(kept.get(place).as_ref()) => {}
-                (Total::Stacks(stacks), _) => {
-                    stacks.leave(terms(self.aggregation), kept, place..end)?;
+                Total::Stacks(stacks) => {
+                    if kept.counting(rolled, place).is_some() {
+                        stacks.leave(rolled, kept, place..self.places.end)?;
+                    }
                 }
+                Total::Sorted(sorted) => {
+                    if let Some(Accumulated::Float(number)) = kept.get(place) {
+                        sorted.remove(number);
+                    }
+                }
+                Total::Counted(counted) => counted.remove(place, kept)?,
             }
         }
         Ok(())
@@ -99,39 +142,44 @@ impl Fold {
 
     /// The span, which began at `start`, takes in the one at this place, which is the next.
     #[inline]
-    pub(super) fn enter(&mut self, kept: Kept, place: u64, start: u64) -> Result<(), Problem> {
-        if self.aggregation == Aggregation::Count || kept.is_null(place) {
+    fn enter(
+        &mut self,
+        rolled: &Rolled,
+        kept: Kept,
+        place: u64,
+        start: u64,
+    ) -> Result<(), Problem> {
+        if kept.is_null(place) {
             return Ok(());
         }
         self.some += 1;
-        if self.aggregation == Aggregation::Last {
-            self.at = place;
-            return Ok(());
-        }
-        if self.some == 1 {
+        if self.some == 1 || rolled.aggregation == Aggregation::Last {
             self.at = place;
         }
-        if self.aggregation == Aggregation::First {
-            return Ok(());
-        }
-        let Some(value) = kept.get(place) else {
-            return Ok(());
-        };
-        if let Total::Exact(sum) = &mut self.total {
-            if let Accumulated::Integer(number) = value
-                && let Some(total) = sum.checked_add(number)
-            {
-                *sum = total;
-                return Ok(());
+        match &mut self.total {
+            Total::Places => {}
+            Total::Exact(sum) => {
+                if let Some(Accumulated::Integer(number)) = kept.get(place)
+                    && let Some(total) = sum.checked_add(number)
+                {
+                    *sum = total;
+                } else {
+                    let mut stacks = Box::<Stacks>::default();
+                    stacks.turn(rolled, kept, start..place + 1)?;
+                    self.total = Total::Stacks(stacks);
+                }
             }
-            let mut stacks = Stacks::default();
-            stacks.turn(Aggregation::Sum, kept, start..place)?;
-            self.total = Total::Stacks(Box::new(stacks));
-        }
-        if let Total::Stacks(stacks) = &mut self.total
-            && !(is_ordered(self.aggregation) && is_nan(Some(&value)))
-        {
-            stacks.enter(terms(self.aggregation), value)?;
+            Total::Stacks(stacks) => {
+                if let Some(value) = kept.counting(rolled, place) {
+                    stacks.enter(rolled, &value)?;
+                }
+            }
+            Total::Sorted(sorted) => {
+                if let Some(Accumulated::Float(number)) = kept.get(place) {
+                    sorted.add(number);
+                }
+            }
+            Total::Counted(counted) => counted.add(place, kept)?,
         }
         Ok(())
     }
@@ -140,39 +188,46 @@ impl Fold {
     #[inline]
     pub(super) fn value(
         &mut self,
+        rolled: &Rolled,
         kept: Kept,
-        places: Range<u64>,
     ) -> Result<Option<Accumulated>, Problem> {
-        if self.aggregation == Aggregation::Count {
-            let count = places.end - places.start;
-            return Ok(Some(Accumulated::Integer(count.into())));
+        match (&self.total, rolled.aggregation) {
+            (_, Aggregation::Count) => {
+                let count = self.places.end - self.places.start;
+                return Ok(Some(Accumulated::Integer(count.into())));
+            }
+            (Total::Counted(counted), Aggregation::CountDistinct) => {
+                return Ok(Some(Accumulated::Integer(counted.len() as i128)));
+            }
+            (Total::Counted(counted), _) => {
+                let most = rolled.parameters.first().map_or(0, |most| *most as usize);
+                return Ok(Some(Accumulated::Tally(Box::new(counted.top(most, kept)?))));
+            }
+            (_, Aggregation::Last) if self.some > 0 => return Ok(kept.get(self.at)),
+            _ if self.some == 0 => return Ok(None),
+            (Total::Sorted(sorted), aggregation) => {
+                return Ok(Some(quantiles(sorted, aggregation, &rolled.parameters)));
+            }
+            _ => {}
         }
-        if self.some == 0 {
-            return Ok(None);
-        }
-        if self.aggregation == Aggregation::Last {
-            return Ok(kept.get(self.at));
-        }
-        // Each place is passed once, however often this is asked.
-        self.at = self.at.max(places.start);
-        while kept.is_null(self.at) {
-            self.at += 1;
-        }
-        if self.aggregation == Aggregation::First {
-            return Ok(kept.get(self.at));
-        }
-        if is_ordered(self.aggregation) {
+        if matches!(self.total, Total::Places) || is_ordered(rolled.aggregation) {
+            // Each place is passed once, however often this is asked.
+            self.at = self.at.max(self.places.start);
+            while kept.is_null(self.at) {
+                self.at += 1;
+            }
             // A NaN that comes first stays, as it does in a loop over the records.
             let first = kept.get(self.at);
-            if is_nan(first.as_ref()) {
+            if matches!(self.total, Total::Places) || first.as_ref().is_some_and(is_nan) {
                 return Ok(first);
             }
         }
         let total = match &self.total {
             Total::Exact(sum) => Some(Accumulated::Integer(*sum)),
-            Total::Stacks(stacks) => stacks.value(terms(self.aggregation))?,
+            Total::Stacks(stacks) => stacks.value(rolled)?,
+            _ => None,
         };
-        match (self.aggregation, total) {
+        match (rolled.aggregation, total) {
             (Aggregation::Mean, Some(sum)) => mean(&sum, self.some).map(Some),
             (_, total) => Ok(total),
         }
@@ -182,50 +237,36 @@ impl Fold {
     pub(super) fn boundary(&self) -> Option<u64> {
         match &self.total {
             Total::Stacks(stacks) => Some(stacks.boundary),
-            Total::Exact(_) => None,
+            _ => None,
         }
     }
 
-    /// Goes on with the values at these places, of which another had two stacks with this boundary.
-    pub(super) fn restore(
-        &mut self,
+    /// One of the values at these places, of which another had two stacks with this boundary.
+    pub(super) fn of(
+        rolled: &Rolled,
         kept: Kept,
         places: Range<u64>,
         boundary: Option<u64>,
-    ) -> Result<(), Problem> {
-        let (start, end) = (places.start, places.end);
-        let middle = boundary.unwrap_or(start).clamp(start, end);
-        if let (Some(_), false) = (boundary, self.picks()) {
-            let mut stacks = Stacks::default();
-            let older = start..middle;
-            stacks.turn(terms(self.aggregation), kept, older.clone())?;
-            stacks.boundary = middle;
-            self.total = Total::Stacks(Box::new(stacks));
-            let are_some = older.clone().filter(|place| !kept.is_null(*place));
-            self.some = are_some.count() as u64;
-            self.at = start;
+    ) -> Result<Self, Problem> {
+        let mut fold = Self::new(rolled);
+        let (start, mut from) = (places.start, places.start);
+        fold.at = start;
+        let turns = matches!(fold.total, Total::Stacks(_) | Total::Exact(_));
+        if let (Some(boundary), true) = (boundary, turns) {
+            from = boundary.clamp(start, places.end);
+            let mut stacks = Box::<Stacks>::default();
+            if from > start {
+                stacks.turn(rolled, kept, start..from)?;
+            }
+            stacks.boundary = from;
+            fold.total = Total::Stacks(stacks);
+            fold.some = (start..from).filter(|place| !kept.is_null(*place)).count() as u64;
         }
-        let from = if self.picks() { start } else { middle };
-        for place in from..end {
-            self.enter(kept, place, start)?;
+        for place in from..places.end {
+            fold.enter(rolled, kept, place, start)?;
         }
-        Ok(())
-    }
-
-    /// Whether it shows one of the values, or none of them.
-    fn picks(&self) -> bool {
-        matches!(
-            self.aggregation,
-            Aggregation::Count | Aggregation::First | Aggregation::Last
-        )
-    }
-}
-
-/// What is added up: a mean is a sum until it is asked for.
-fn terms(aggregation: Aggregation) -> Aggregation {
-    match aggregation {
-        Aggregation::Mean => Aggregation::Sum,
-        other => other,
+        fold.places = places;
+        Ok(fold)
     }
 }
 
@@ -233,79 +274,21 @@ fn is_ordered(aggregation: Aggregation) -> bool {
     matches!(aggregation, Aggregation::Min | Aggregation::Max)
 }
 
-fn is_nan(value: Option<&Accumulated>) -> bool {
-    matches!(value, Some(Accumulated::Float(number)) if number.is_nan())
+fn is_nan(value: &Accumulated) -> bool {
+    matches!(value, Accumulated::Float(number) if number.is_nan())
 }
 
-/// A queue of values that knows what all of them come to, and takes nothing out of a sum: so floats
-/// stay as exact as if they were added up anew.
-///
-/// Of the older values it has what each comes to with all older ones behind it, the first on top; of
-/// the newer ones what they come to together. When the older ones are used up, the newer become those:
-/// each value moves once.
-#[derive(Clone, Debug, Default)]
-struct Stacks {
-    older: Cells,
-    newer: Option<Accumulated>,
-    /// The place behind the older ones.
-    boundary: u64,
-}
-
-impl Stacks {
-    fn enter(&mut self, aggregation: Aggregation, value: Accumulated) -> Result<(), Problem> {
-        if let Some(newer) = &mut self.newer {
-            return newer.merge(aggregation, &value);
-        }
-        self.newer = Some(value);
-        Ok(())
+/// One quantile, or a list of several.
+fn quantiles(sorted: &Sorted, aggregation: Aggregation, shares: &[f64]) -> Accumulated {
+    if aggregation == Aggregation::Quantile {
+        let share = shares.first().copied().unwrap_or_default();
+        return Accumulated::Float(sorted.quantile(share));
     }
-
-    /// Lets go of the first of those at these places.
-    fn leave(
-        &mut self,
-        aggregation: Aggregation,
-        kept: Kept,
-        places: Range<u64>,
-    ) -> Result<(), Problem> {
-        if self.older.len() == 0 {
-            self.turn(aggregation, kept, places)?;
-        }
-        self.older.pop();
-        Ok(())
+    let (mut found, mut list) = (Vec::new(), Vec::new());
+    encode::array(&mut found, shares.len());
+    for share in shares {
+        encode::float(&mut found, sorted.quantile(*share));
     }
-
-    /// Has all values be older ones: those at these places.
-    fn turn(
-        &mut self,
-        aggregation: Aggregation,
-        kept: Kept,
-        places: Range<u64>,
-    ) -> Result<(), Problem> {
-        self.boundary = places.end;
-        self.newer = None;
-        self.older = Cells::default();
-        for place in places.rev() {
-            let Some(mut value) = kept.get(place) else {
-                continue;
-            };
-            if is_ordered(aggregation) && is_nan(Some(&value)) {
-                continue;
-            }
-            if let Some(behind) = self.older.last() {
-                value.merge(aggregation, &behind)?;
-            }
-            self.older.push(Some(value));
-        }
-        Ok(())
-    }
-
-    fn value(&self, aggregation: Aggregation) -> Result<Option<Accumulated>, Problem> {
-        match (self.older.last(), &self.newer) {
-            (Some(mut all), Some(newer)) => {
-                all.merge(aggregation, newer)?;
-                Ok(Some(all))
-            }
-            (older, newer) => Ok(older.or_else(|| newer.clone())),
-        }
-    }
+    encode::extension(&mut list, extension::LIST, &found);
+    Accumulated::Encoded(list.into())
 }

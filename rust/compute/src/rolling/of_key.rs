@@ -1,27 +1,27 @@
 //! The records of one key that spans have, and where these spans are.
 
 use super::Span;
-use super::cells::Cells;
 use super::fold::{Fold, Kept};
+use super::plan::{Plan, Rolled};
+use super::ring::Ring;
+use super::stacks::TILE;
 use crate::accumulator::{Accumulated, Aggregation, parts};
 use crate::encoded::ahead::prefetch;
 use crate::encoded::encode;
 use crate::encoded::value::{Reader, Value};
 use crate::groups::kept::{integer, items};
 use crate::problem::Problem;
-use std::collections::VecDeque;
 use std::ops::Range;
 
 /// The times and values of a key's records from the first that a span has on, in the order of time.
 ///
 /// A record's place is its number among all of the key, however many of them are gone.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(super) struct OfKey {
     first: u64,
-    times: VecDeque<i64>,
-    /// By aggregation.
-    cells: Box<[Cells]>,
-    spans: Box<[Moving]>,
+    ring: Ring,
+    /// Of each span those of all aggregations.
+    folds: Box<[Fold]>,
     /// How many records of the key wait for their time.
     pub(super) waiting: u32,
     /// The place of the one among all waiting records that came last; it need not wait any more.
@@ -30,40 +30,39 @@ pub(super) struct OfKey {
     pub(super) is_due: bool,
 }
 
-/// A span of one key.
-#[derive(Clone, Debug)]
-struct Moving {
-    places: Range<u64>,
-    /// By aggregation.
-    folds: Box<[Fold]>,
-}
-
 impl OfKey {
     pub(super) fn is_empty(&self) -> bool {
-        self.times.is_empty()
+        self.ring.is_empty()
+    }
+
+    pub(super) fn has_something(&self) -> bool {
+        self.waiting > 0 || !self.is_empty()
     }
 
     /// The time of the newest record.
-    pub(super) fn newest(&self) -> Option<i64> {
-        self.times.back().copied()
+    pub(super) fn newest(&self, plan: &Plan) -> Option<i64> {
+        self.ring.newest(plan.width)
     }
 
     /// Asks for the memory that a record needs.
     #[inline]
-    pub(super) fn prefetch(&self) {
-        prefetch(self.cells.as_ptr());
-        prefetch(self.spans.as_ptr());
+    pub(super) fn prefetch(&self, plan: &Plan) {
+        for end in self.ring.ends(plan.width) {
+            prefetch(end);
+        }
+        prefetch(self.folds.as_ptr());
     }
 
     /// The value of the newest record for an aggregation.
-    pub(super) fn last(&self, aggregation: usize) -> Option<Accumulated> {
-        self.cells.get(aggregation)?.last()
+    pub(super) fn last(&self, plan: &Plan, aggregation: usize) -> Option<Accumulated> {
+        let last = self.ring.len().checked_sub(1)?;
+        self.ring.get(plan.width, last, plan.slots[aggregation]?)
     }
 
     /// Forgets all records but those that wait. Memory of few records stays, as a key often comes again.
-    pub(super) fn clear(&mut self) {
+    pub(super) fn clear(&mut self, plan: &Plan) {
         self.is_due = false;
-        if self.times.capacity() > FEW {
+        if self.ring.capacity() > FEW {
             *self = Self {
                 waiting: self.waiting,
                 came_last: self.came_last,
@@ -72,11 +71,9 @@ impl OfKey {
             return;
         }
         self.first = 0;
-        self.times.clear();
-        self.cells.iter_mut().for_each(Cells::clear);
-        for moving in &mut self.spans {
-            moving.places = 0..0;
-            moving.folds.iter_mut().for_each(Fold::clear);
+        self.ring.clear();
+        for (fold, rolled) in self.folds.iter_mut().zip(plan.rolled.iter().cycle()) {
+            *fold = Fold::new(rolled);
         }
     }
 
@@ -84,17 +81,15 @@ impl OfKey {
     #[inline]
     pub(super) fn push(
         &mut self,
-        (aggregations, spans): (&[Aggregation], &[Span]),
+        plan: &Plan,
         time: i64,
         values: &mut [Option<Accumulated>],
     ) -> u64 {
-        self.begin(aggregations, spans);
-        self.times.push_back(time);
-        for ((cells, aggregation), value) in self.cells.iter_mut().zip(aggregations).zip(values) {
-            if *aggregation != Aggregation::Count {
-                cells.push(value.take());
-            }
+        if self.folds.is_empty() {
+            let of_span = |_| plan.rolled.iter().map(Fold::new);
+            self.folds = plan.spans.iter().flat_map(of_span).collect();
         }
+        self.ring.push(plan, time, values);
         self.end() - 1
     }
 
@@ -103,82 +98,58 @@ impl OfKey {
     #[cold]
     pub(super) fn insert(
         &mut self,
-        (aggregations, spans): (&[Aggregation], &[Span]),
+        plan: &Plan,
         time: i64,
         values: &mut [Option<Accumulated>],
         out: &mut Vec<Option<Accumulated>>,
     ) -> Result<(), Problem> {
-        let index = self.times.partition_point(|other| *other <= time);
-        self.times.insert(index, time);
-        for ((cells, aggregation), value) in self.cells.iter_mut().zip(aggregations).zip(values) {
-            if *aggregation != Aggregation::Count {
-                cells.insert(index, value.take());
+        let index = self.ring.until(plan.width, |other| other <= time);
+        self.ring.insert(plan, index, time, values);
+        let (own, newest) = (self.first + index as u64, self.end() - 1);
+        let mut folds = Vec::with_capacity(self.folds.len());
+        for span in &plan.spans {
+            let [own, newest] = [own, newest].map(|place| self.within(plan, *span, place));
+            for (rolled, slot) in plan.rolled.iter().zip(&plan.slots) {
+                let kept = self.kept(plan, *slot);
+                let mut alone = Fold::of(rolled, kept, own.clone(), None)?;
+                out.push(alone.value(rolled, kept)?);
+                folds.push(Fold::of(rolled, kept, newest.clone(), None)?);
             }
         }
-        let (first, newest) = (self.first, self.end() - 1);
-        for (at, span) in spans.iter().enumerate() {
-            let own = self.within(*span, first + index as u64);
-            let places = self.within(*span, newest);
-            let moving = &mut self.spans[at];
-            moving.places = places.clone();
-            for ((fold, cells), aggregation) in
-                moving.folds.iter_mut().zip(&self.cells).zip(aggregations)
-            {
-                let kept = Kept { cells, first };
-                let mut alone = Fold::new(*aggregation);
-                alone.restore(kept, own.clone(), None)?;
-                out.push(alone.value(kept, own.clone())?);
-                *fold = Fold::new(*aggregation);
-                fold.restore(kept, places.clone(), None)?;
-            }
-        }
+        self.folds = folds.into();
         Ok(())
     }
 
     /// Lets go of records that neither a span has now, nor one that ends later than the watermark.
-    pub(super) fn forget(&mut self, spans: &[Span], watermark: i64) {
+    pub(super) fn forget(&mut self, plan: &Plan, watermark: i64) {
         let mut needed = self.end();
-        for (moving, span) in self.spans.iter().zip(spans) {
+        for (span, start) in plan.spans.iter().zip(self.starts(plan)) {
             let from = match span {
                 Span::Time(length) => {
                     let from = watermark.saturating_sub(*length);
-                    self.times.partition_point(|time| *time <= from)
+                    self.ring.until(plan.width, |time| time <= from)
                 }
                 Span::Rows(rows) => {
-                    let later = self.times.partition_point(|time| *time <= watermark);
+                    let later = self.ring.until(plan.width, |time| time <= watermark);
                     later.saturating_sub(*rows as usize)
                 }
             };
-            needed = needed
-                .min(moving.places.start)
-                .min(self.first + from as u64);
+            needed = needed.min(start).min(self.first + from as u64);
         }
-        self.forget_to(needed);
+        self.forget_to(plan, needed);
     }
 
     /// The places within a span that ends at this one.
-    fn within(&self, span: Span, place: u64) -> Range<u64> {
-        let time = self.times[(place - self.first) as usize];
+    fn within(&self, plan: &Plan, span: Span, place: u64) -> Range<u64> {
         match span {
             Span::Time(length) => {
+                let time = self.ring.time(plan.width, (place - self.first) as usize);
                 let from = time.saturating_sub(length);
-                let start = self.times.partition_point(|other| *other < from);
-                let end = self.times.partition_point(|other| *other <= time);
+                let start = self.ring.until(plan.width, |other| other < from);
+                let end = self.ring.until(plan.width, |other| other <= time);
                 self.first + start as u64..self.first + end as u64
             }
             Span::Rows(rows) => (place + 1).saturating_sub(rows).max(self.first)..place + 1,
-        }
-    }
-
-    fn begin(&mut self, aggregations: &[Aggregation], spans: &[Span]) {
-        if self.spans.is_empty() {
-            let folds = || aggregations.iter().copied().map(Fold::new).collect();
-            let moving = |_| Moving {
-                places: 0..0,
-                folds: folds(),
-            };
-            self.spans = (0..spans.len()).map(moving).collect();
-            self.cells = aggregations.iter().map(|_| Cells::default()).collect();
         }
     }
 
@@ -187,20 +158,20 @@ impl OfKey {
     #[inline]
     pub(super) fn values(
         &mut self,
-        spans: &[Span],
+        plan: &Plan,
         place: u64,
         out: &mut Vec<Option<Accumulated>>,
     ) -> Result<(), Problem> {
-        let (first, newest) = (self.first, self.end());
-        let time = self.times[(place - first) as usize];
-        for (moving, span) in self.spans.iter_mut().zip(spans) {
-            let before = moving.places.clone();
-            let after = match span {
+        let (first, newest, width) = (self.first, self.end(), plan.width);
+        let time_at = |place: u64| self.ring.time(width, (place - first) as usize);
+        let of_spans = self.folds.chunks_exact_mut(plan.rolled.len());
+        for (span, folds) in plan.spans.iter().zip(of_spans) {
+            let before = folds[0].places.clone();
+            let places = match span {
                 Span::Time(length) => {
-                    let from = time.saturating_sub(*length);
-                    let is_before = |place: u64| self.times[(place - first) as usize] < from;
+                    let from = time_at(place).saturating_sub(*length);
                     let mut start = before.start;
-                    while start < before.end && is_before(start) {
+                    while start < before.end && time_at(start) < from {
                         start += 1;
                     }
                     start..newest
@@ -210,53 +181,149 @@ impl OfKey {
                     before.start.max(end.saturating_sub(*rows))..end
                 }
             };
-            for (fold, cells) in moving.folds.iter_mut().zip(&self.cells) {
-                let kept = Kept { cells, first };
-                fold.leave(kept, before.start..after.start, before.end)?;
-                for place in before.end..after.end {
-                    fold.enter(kept, place, after.start)?;
-                }
-                out.push(fold.value(kept, after.clone())?);
+            for ((fold, rolled), slot) in folds.iter_mut().zip(&plan.rolled).zip(&plan.slots) {
+                let kept = Kept {
+                    ring: &self.ring,
+                    width,
+                    first,
+                    slot: slot.unwrap_or_default(),
+                };
+                fold.move_on(rolled, kept, places.clone())?;
+                out.push(fold.value(rolled, kept)?);
             }
-            moving.places = after;
         }
         Ok(())
     }
 
     /// Lets go of records that no span has.
     #[inline]
-    pub(super) fn forget_all_before(&mut self) {
-        let starts = self.spans.iter().map(|moving| moving.places.start);
-        self.forget_to(starts.min().unwrap_or(self.first));
+    pub(super) fn forget_all_before(&mut self, plan: &Plan) {
+        let needed = self.starts(plan).min().unwrap_or(self.first);
+        self.forget_to(plan, needed);
     }
 
     #[inline]
-    fn forget_to(&mut self, needed: u64) {
+    fn forget_to(&mut self, plan: &Plan, needed: u64) {
         if needed > self.first {
-            let gone = (needed - self.first) as usize;
-            self.times.drain(..gone);
-            for cells in self.cells.iter_mut().filter(|cells| cells.len() > 0) {
-                cells.forget(gone);
-            }
+            self.ring.forget(plan.width, (needed - self.first) as usize);
             self.first = needed;
         }
     }
 
-    /// Appends what [`Self::restore`] goes on with: times, each behind the one before; the values of each
-    /// aggregation; and of each span where it begins, and where the two stacks of each aggregation meet.
-    pub(super) fn encode(&self, out: &mut Vec<u8>) {
-        encode::array(out, 3);
-        encode::array(out, self.times.len());
-        let mut before = 0;
-        for time in &self.times {
-            encode::int(out, time - before);
-            before = *time;
+    /// Where each span begins.
+    fn starts(&self, plan: &Plan) -> impl Iterator<Item = u64> {
+        let of_spans = self.folds.chunks_exact(plan.rolled.len());
+        of_spans.map(|folds| folds[0].places.start)
+    }
+
+    fn kept(&self, plan: &Plan, slot: Option<usize>) -> Kept<'_> {
+        Kept {
+            ring: &self.ring,
+            width: plan.width,
+            first: self.first,
+            slot: slot.unwrap_or_default(),
         }
-        encode::array(out, self.cells.len());
-        for cells in &self.cells {
-            encode::array(out, cells.len());
-            for index in 0..cells.len() {
-                match cells.get(index) {
+    }
+
+    /// The place behind the newest record.
+    fn end(&self) -> u64 {
+        self.first + self.ring.len() as u64
+    }
+
+    /// What [`CopiedKey::encode`] encodes.
+    pub(super) fn copy(&self) -> CopiedKey {
+        let bounds = |fold: &Fold| (fold.places.start, fold.boundary());
+        CopiedKey {
+            first: self.first,
+            ring: self.ring.clone(),
+            bounds: self.folds.iter().map(bounds).collect(),
+        }
+    }
+
+    /// What [`CopiedKey::encode`] has encoded.
+    pub(super) fn restore(plan: &Plan, encoded: &[u8]) -> Result<Self, Problem> {
+        let [first, times, cells, spans] = parts(encoded, 4)?[..] else {
+            return Err(Problem::Parts(4));
+        };
+        let first = u64::try_from(integer(first)?).map_err(|_| Problem::Overflow)?;
+        let (times, cells, spans) = (items(times)?, items(cells)?, items(spans)?);
+        if !times.is_empty() && (cells.len(), spans.len()) != (plan.rolled.len(), plan.spans.len())
+        {
+            return Err(Problem::Parts(plan.rolled.len()));
+        }
+        let cells = cells.into_iter().zip(&plan.slots).map(|(cells, slot)| {
+            let expected = slot.map_or(0, |_| times.len());
+            let cells = items(cells)?;
+            (cells.len() == expected)
+                .then_some(cells)
+                .ok_or(Problem::Parts(expected))
+        });
+        let cells = cells.collect::<Result<Vec<_>, _>>()?;
+        let mut restored = Self {
+            first: first % TILE,
+            ..Self::default()
+        };
+        let (mut time, mut values) = (0_i64, vec![None; plan.rolled.len()]);
+        for (row, step) in times.iter().enumerate() {
+            time = time.checked_add(integer(step)?).ok_or(Problem::FarTime)?;
+            for ((value, rolled), cells) in values.iter_mut().zip(&plan.rolled).zip(&cells) {
+                *value = cells
+                    .get(row)
+                    .map_or(Ok(None), |cell| decoded(rolled, cell))?;
+            }
+            restored.ring.push(plan, time, &mut values);
+        }
+        let (first, length) = (restored.first, restored.ring.len() as i64);
+        let place =
+            |offset: &[u8]| Ok::<_, Problem>(first + integer(offset)?.clamp(0, length) as u64);
+        let mut folds = Vec::new();
+        for span in spans {
+            let [start, boundaries @ ..] = &parts(span, 1 + plan.rolled.len())?[..] else {
+                return Err(Problem::Parts(1 + plan.rolled.len()));
+            };
+            let places = place(start)?..restored.end();
+            for ((rolled, slot), boundary) in plan.rolled.iter().zip(&plan.slots).zip(boundaries) {
+                let boundary = match Reader::new(boundary).read()? {
+                    Value::Nil => None,
+                    _ => Some(place(boundary)?),
+                };
+                let kept = restored.kept(plan, *slot);
+                folds.push(Fold::of(rolled, kept, places.clone(), boundary)?);
+            }
+        }
+        restored.folds = folds.into();
+        Ok(restored)
+    }
+}
+
+/// What is kept of a key, at one time.
+#[derive(Debug)]
+pub(super) struct CopiedKey {
+    first: u64,
+    ring: Ring,
+    /// Of each fold where it begins, and where its two stacks meet.
+    bounds: Box<[(u64, Option<u64>)]>,
+}
+
+impl CopiedKey {
+    /// Appends what [`OfKey::restore`] goes on with: where the first record is in its tile; times, each behind the one
+    /// before; the values of each aggregation; and of each span where it begins, and where the two stacks of
+    /// each aggregation meet.
+    pub(super) fn encode(&self, plan: &Plan, out: &mut Vec<u8>) {
+        encode::array(out, 4);
+        encode::unsigned(out, self.first % TILE);
+        encode::array(out, self.ring.len());
+        let mut before = 0;
+        for index in 0..self.ring.len() {
+            let time = self.ring.time(plan.width, index);
+            encode::int(out, time - before);
+            before = time;
+        }
+        encode::array(out, plan.slots.len());
+        for slot in &plan.slots {
+            encode::array(out, slot.map_or(0, |_| self.ring.len()));
+            for index in (0..self.ring.len()).filter(|_| slot.is_some()) {
+                match self.ring.get(plan.width, index, slot.unwrap_or_default()) {
                     Some(value @ Accumulated::Encoded(_)) => {
                         encode::array(out, 1); // so that it is no null
                         value.encode(out);
@@ -266,103 +333,35 @@ impl OfKey {
                 }
             }
         }
-        encode::array(out, self.spans.len());
-        for span in &self.spans {
-            encode::array(out, 1 + span.folds.len());
-            let offset = |out: &mut Vec<u8>, place: Option<u64>| match place {
-                Some(place) => encode::unsigned(out, place.saturating_sub(self.first)),
-                None => encode::nil(out),
-            };
-            offset(out, Some(span.places.start));
-            for fold in &span.folds {
-                offset(out, fold.boundary());
+        let of_spans = self.bounds.chunks_exact(plan.rolled.len());
+        encode::array(out, of_spans.len());
+        for bounds in of_spans {
+            encode::array(out, 1 + bounds.len());
+            encode::unsigned(out, bounds[0].0 - self.first);
+            for (_, boundary) in bounds {
+                match boundary {
+                    Some(place) => encode::unsigned(out, place.saturating_sub(self.first)),
+                    None => encode::nil(out),
+                }
             }
         }
     }
+}
 
-    /// What was encoded.
-    pub(super) fn restore(
-        (aggregations, spans): (&[Aggregation], &[Span]),
-        encoded: &[u8],
-    ) -> Result<Self, Problem> {
-        let expected = spans.len();
-        let [times, cells, spans] = parts(encoded, 3)?[..] else {
-            return Err(Problem::Parts(3));
-        };
-        let mut before = 0_i64;
-        let times = items(times)?.into_iter().map(|time| {
-            before = before.checked_add(integer(time)?).ok_or(Problem::FarTime)?;
-            Ok(before)
-        });
-        let times = times.collect::<Result<VecDeque<_>, Problem>>()?;
-        let (cells, spans) = (items(cells)?, items(spans)?);
-        if !times.is_empty() && (cells.len(), spans.len()) != (aggregations.len(), expected) {
-            return Err(Problem::Parts(aggregations.len()));
+/// A value that was kept.
+fn decoded(rolled: &Rolled, cell: &[u8]) -> Result<Option<Accumulated>, Problem> {
+    Ok(match (cell, items(cell)) {
+        ([0xc0], _) => None,
+        (_, Ok(inside)) => {
+            let inside = inside.first().copied().unwrap_or_default();
+            Some(Accumulated::Encoded(inside.into()))
         }
-        let mut restored = Self {
-            cells: cells.iter().map(|_| Cells::default()).collect(),
-            ..Self::default()
-        };
-        for ((into, aggregation), from) in restored.cells.iter_mut().zip(aggregations).zip(cells) {
-            for value in items(from)? {
-                into.push(match (value, items(value)) {
-                    ([0xc0], _) => None,
-                    (_, Ok(inside)) => Some(Accumulated::Encoded(
-                        inside.first().copied().unwrap_or_default().into(),
-                    )),
-                    (value, _) => Some(Accumulated::decode(terms(*aggregation), value)?),
-                });
-            }
-            let expected = if *aggregation == Aggregation::Count {
-                0
-            } else {
-                times.len()
-            };
-            if into.len() != expected {
-                return Err(Problem::Parts(expected));
-            }
+        (cell, _) => {
+            let terms = rolled.terms().unwrap_or(Aggregation::Min);
+            Some(Accumulated::decode(terms, cell)?)
         }
-        let end = times.len() as u64;
-        let moving = spans.into_iter().map(|span| {
-            let [start, boundaries @ ..] = &parts(span, 1 + aggregations.len())?[..] else {
-                return Err(Problem::Parts(1 + aggregations.len()));
-            };
-            let places = (integer(start)?.clamp(0, end as i64) as u64)..end;
-            let mut folds = Vec::new();
-            let of = aggregations.iter().zip(&restored.cells).zip(boundaries);
-            for ((aggregation, cells), boundary) in of {
-                let boundary = match Reader::new(boundary).read()? {
-                    Value::Nil => None,
-                    Value::Int(boundary) => Some(u64::try_from(boundary).unwrap_or_default()),
-                    _ => return Err(Problem::NoWindows),
-                };
-                let mut fold = Fold::new(*aggregation);
-                fold.restore(Kept { cells, first: 0 }, places.clone(), boundary)?;
-                folds.push(fold);
-            }
-            Ok(Moving {
-                places,
-                folds: folds.into(),
-            })
-        });
-        restored.spans = moving.collect::<Result<_, Problem>>()?;
-        restored.times = times;
-        Ok(restored)
-    }
-
-    /// The place behind the newest record.
-    fn end(&self) -> u64 {
-        self.first + self.times.len() as u64
-    }
+    })
 }
 
 /// Records for which a key without any keeps memory.
 const FEW: usize = 8;
-
-/// How a value was encoded: that of a mean as the number that it is.
-fn terms(aggregation: Aggregation) -> Aggregation {
-    match aggregation {
-        Aggregation::Mean => Aggregation::Sum,
-        other => other,
-    }
-}

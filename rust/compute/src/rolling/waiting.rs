@@ -1,10 +1,12 @@
 //! Records that wait for their time, and what is kept of all.
 
-use super::of_key::OfKey;
+use super::of_key::CopiedKey;
+use super::plan::Plan;
 use crate::accumulator::Accumulated;
 use crate::encoded::encode;
 use oka_window::RadixHeap;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Records whose time has not come, by number.
 #[derive(Debug, Default)]
@@ -22,9 +24,10 @@ pub(super) struct Waiting {
 /// What is kept of keys, at one time.
 #[derive(Debug)]
 pub struct CopiedRolling {
+    pub(super) plan: Arc<Plan>,
     pub(super) watermark: Option<i64>,
     /// Ascending.
-    pub(super) keys: Vec<(u32, OfKey)>,
+    pub(super) keys: Vec<(u32, CopiedKey)>,
     /// Records that wait, with the numbers of their keys: those of a key behind each other, in the order
     /// in which they came.
     pub(super) waiting: Vec<(u32, u32)>,
@@ -90,7 +93,7 @@ impl CopiedRolling {
                 Some(watermark) => encode::int(&mut out, watermark),
                 None => encode::nil(&mut out),
             }
-            of.encode(&mut out);
+            of.encode(&self.plan, &mut out);
             visit(&out, first..end)?;
             first = end;
         }

@@ -117,10 +117,7 @@ impl Aggregate {
         let range = |touched: usize| first.min(touched)..first.saturating_add(most).min(touched);
         if let Some(columns) = &mut state.columns {
             let some = range(columns.touched());
-            let updates = columns
-                .updates(some)
-                .map_err(|error| raise_columns(&error))?;
-            return exported(py, updates);
+            return exported(py, columns.updates(some));
         }
         let KeyedAggregate {
             aggregate,
@@ -203,7 +200,7 @@ impl Aggregate {
         };
         let updates = columns.updates(0..columns.touched());
         columns.settle();
-        exported(py, updates.map_err(|error| raise_columns(&error))?)
+        exported(py, updates)
     }
 
     /// Number of different keys so far.
@@ -253,7 +250,7 @@ impl KeyedAggregate {
         columns: &Columns,
     ) -> PyResult<Bound<'py, PyAny>> {
         let updated = self.take_columns(py, columns, |aggregate| aggregate.update(columns))?;
-        exported(py, updated)
+        exported(py, Ok(updated))
     }
 
     /// Takes columns in; the keys that are new are copied, where that is wanted.

@@ -5,7 +5,8 @@ use crate::operators::results::Shown;
 use oka_codec::Decoder;
 use oka_columnar::Selector;
 use oka_compute::{
-    AggregateError, Aggregation, Filter, KeyPath, Path, Problem, Reader, Span, Step, Term, Unit,
+    AggregateError, Aggregation, Filter, KeyPath, Path, Problem, Reader, Rolled, Span, Step, Term,
+    Unit,
 };
 use oka_transport::ReceivedFrames;
 use pyo3::exceptions::PyValueError;
@@ -93,6 +94,11 @@ impl Computation {
         )
     }
 
+    /// The shares of quantiles, or how many values are wanted, of each.
+    pub(crate) fn parameters(&self) -> impl Iterator<Item = Arc<[f64]>> {
+        self.wanted.iter().map(|each| each.parameters[..].into())
+    }
+
     /// Whether a record that fails leaves everything as it was.
     pub(crate) fn is_careful(&self) -> bool {
         self.rescue.is_some()
@@ -153,7 +159,11 @@ impl Computation {
         let mut aggregate = by(self.key_columns()?, time, spans, keeps_late);
         for (at, each) in self.wanted.iter().enumerate() {
             let own = names.iter().skip(at).step_by(self.wanted.len());
-            aggregate = aggregate.compute(own.cloned().collect(), each.aggregation, each.column()?);
+            let rolled = Rolled {
+                aggregation: each.aggregation,
+                parameters: each.parameters.clone().into(),
+            };
+            aggregate = aggregate.compute(own.cloned().collect(), rolled, each.column()?);
         }
         Ok(aggregate)
     }

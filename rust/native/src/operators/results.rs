@@ -3,7 +3,9 @@
 use crate::columns;
 use crate::operators::calls::AggregateCall;
 use crate::operators::refused::raise_columns;
+use arrow_array::RecordBatch;
 use oka_codec::Decoder;
+use oka_columnar::AggregateError;
 use oka_compute::{
     Accumulated, Aggregation, Found, Problem, Regression, Unit, Update, integer_mean,
 };
@@ -132,9 +134,9 @@ pub(crate) fn value<'py>(
 
 pub(crate) fn exported(
     py: Python<'_>,
-    batch: Option<arrow_array::RecordBatch>,
+    batch: Result<Option<RecordBatch>, AggregateError>,
 ) -> PyResult<Bound<'_, PyAny>> {
-    match batch {
+    match batch.map_err(|error| raise_columns(&error))? {
         Some(batch) => columns::export(py, batch),
         None => Ok(PyList::empty(py).into_any()),
     }

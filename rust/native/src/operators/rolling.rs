@@ -1,15 +1,15 @@
 //! Aggregates within spans that end at each record.
 
-use crate::columns;
 use crate::error::alone;
 use crate::network::batch::{Batch, Content};
-use crate::operators::calls::{CallTuple, Computation, PathStep, detached, path, selector};
-use crate::operators::refused::{mixed, no_column, raise_columns};
+use crate::operators::calls::{CallTuple, Computation, PathStep, detached};
+use crate::operators::refused::{mixed, raise_columns};
 use crate::operators::results::{ResultError, exported, object};
-use crate::operators::windows::{microseconds, unit};
+use crate::operators::times::{TimeTuple, Times, late, snapshot};
 use crate::state::{KeyedEntries, restored};
 use oka_codec::Decoder;
-use oka_compute::{Accumulated, Path, Problem, Span, Step, TimePath, Unit};
+use oka_columnar::RollingAggregate as OverColumns;
+use oka_compute::{Accumulated, Path, Problem, Span, Step};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
@@ -50,14 +50,10 @@ impl Fields {
 struct State {
     aggregate: oka_compute::RollingAggregate,
     /// The aggregate over columns, once there are some.
-    columns: Option<oka_columnar::RollingAggregate>,
+    columns: Option<OverColumns>,
     computation: Computation,
     fields: Fields,
-    times: Py<PyAny>,
-    /// The column of times.
-    time: Vec<PathStep>,
-    before: i64,
-    unit: Option<Unit>,
+    times: Times,
     spans: Vec<Span>,
     updates: bool,
     keeps_late: bool,
@@ -92,7 +88,7 @@ impl RollingAggregate {
         names: Option<Vec<Py<PyString>>>,
         spans: Vec<(String, i64)>,
         fields: Fields,
-        time: (Vec<PathStep>, Option<String>, Option<PathStep>, i64),
+        time: TimeTuple,
         times: Py<PyAny>,
         paired: bool,
         updates: bool,
@@ -108,15 +104,15 @@ impl RollingAggregate {
                 fields.all().len()
             )));
         }
-        let unit = time.1.as_deref().map(unit).transpose()?;
+        let (times, time) = Times::new(time, times)?;
         let (first, further) = computation.terms();
-        let time_path = TimePath::new(path(&time.0), unit).before(time.3);
         let key = computation.key();
         let new = oka_compute::RollingAggregate::new;
-        let mut aggregate = new(first, key, time_path, &spans[..], keeps_late);
+        let mut aggregate = new(first, key, time, &spans[..], keeps_late);
         for term in further {
             aggregate = aggregate.and(term);
         }
+        aggregate = aggregate.with(computation.parameters().collect());
         if updates {
             aggregate = aggregate.at_once();
         }
@@ -131,9 +127,6 @@ impl RollingAggregate {
             computation,
             fields,
             times,
-            time: time.2.map_or(time.0, |column| vec![column]),
-            before: time.3,
-            unit,
             spans,
             updates,
             keeps_late,
@@ -166,8 +159,7 @@ impl RollingAggregate {
     fn complete<'py>(&self, py: Python<'py>, most: usize) -> PyResult<Bound<'py, PyAny>> {
         let mut state = self.state()?;
         if let Some(columns) = &mut state.columns {
-            let given = columns.give(most);
-            return exported(py, given.map_err(|error| raise_columns(&error))?);
+            return exported(py, columns.give(most));
         }
         Ok(state.complete(py, most)?.into_any())
     }
@@ -177,36 +169,24 @@ impl RollingAggregate {
     fn late(&self) -> PyResult<u64> {
         let state = self.state()?;
         let columns = state.columns.as_ref();
-        Ok(columns.map_or_else(
-            || state.aggregate.late(),
-            oka_columnar::RollingAggregate::late,
-        ))
+        Ok(columns.map_or_else(|| state.aggregate.late(), OverColumns::late))
     }
 
     /// Those that came so since it was called, in batches.
     #[pyo3(signature = () -> "list[Any]")]
     fn take_late<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
-        let mut state = self.state()?;
-        if let Some(columns) = &mut state.columns {
-            let late = columns.take_late().into_iter();
-            return late.map(|batch| columns::export(py, batch)).collect();
-        }
-        let (records, body) = state.aggregate.take_late();
-        let late = Decoder::new(py).list([(records, &body[..])].into_iter())?;
-        Ok(vec![late.into_any()])
+        let state = &mut *self.state()?;
+        let of_columns = state.columns.as_mut().map(OverColumns::take_late);
+        late(py, of_columns, || state.aggregate.take_late())
     }
 
     /// What it keeps, for `restore`: as `Aggregate.snapshot`. What is kept of a key is a tuple of the times and
     /// values that spans may have, and of the records that wait.
     #[pyo3(signature = () -> "tuple[bytes, KeyedEntries]")]
     fn snapshot(&self) -> PyResult<(Vec<u8>, KeyedEntries)> {
-        let mut state = self.state()?;
-        if let Some(columns) = &mut state.columns {
-            let exported = columns.export().map_err(|error| raise_columns(&error))?;
-            return Ok((exported.0, KeyedEntries::of_copied(exported.1)));
-        }
-        let exported = state.aggregate.export();
-        Ok((Vec::new(), KeyedEntries::of_copied(exported)))
+        let state = &mut *self.state()?;
+        let of_columns = state.columns.as_mut().map(OverColumns::export);
+        snapshot(of_columns, || state.aggregate.export())
     }
 
     /// Goes on with what others kept, before the first batch. Raises AggregateError where it does not
@@ -222,9 +202,9 @@ impl RollingAggregate {
         let State {
             aggregate, times, ..
         } = &mut *state;
-        let times: &Py<PyAny> = times;
+        let times: &Times = times;
         restored(py, entries, |kept| {
-            Ok(aggregate.import(kept, &mut |found| microseconds(times, found))?)
+            Ok(aggregate.import(kept, &mut |found| times.microseconds(found))?)
         })
     }
 
@@ -232,10 +212,7 @@ impl RollingAggregate {
     fn __len__(&self) -> PyResult<usize> {
         let state = self.state()?;
         let columns = state.columns.as_ref();
-        Ok(columns.map_or_else(
-            || state.aggregate.len(),
-            oka_columnar::RollingAggregate::len,
-        ))
+        Ok(columns.map_or_else(|| state.aggregate.len(), OverColumns::len))
     }
 }
 
@@ -262,7 +239,7 @@ impl State {
             return Err(mixed());
         }
         let (aggregate, times) = (&mut self.aggregate, &self.times);
-        let mut foreign = |found: &[u8]| microseconds(times, found);
+        let mut foreign = |found: &[u8]| times.microseconds(found);
         let update = |body: &[u8], records| aggregate.update(body, records, &mut foreign);
         self.computation.take_in(py, received, update)
     }
@@ -298,14 +275,12 @@ impl State {
     }
 
     /// The aggregate over columns, from the first of them on.
-    fn columns(&mut self) -> PyResult<&mut oka_columnar::RollingAggregate> {
+    fn columns(&mut self) -> PyResult<&mut OverColumns> {
         if self.aggregate.has_begun() {
             return Err(mixed());
         }
         if self.columns.is_none() {
-            let (Some(time), Some(unit)) = (selector(&self.time)?, self.unit) else {
-                return Err(no_column("the time of records"));
-            };
+            let time = self.times.column("the time of records")?;
             let names = self
                 .fields
                 .all()
@@ -313,8 +288,8 @@ impl State {
                 .map(Py::to_string)
                 .collect::<Vec<_>>();
             let (computation, spans) = (&self.computation, &self.spans[..]);
-            let columns = computation.over_spans((time, unit), (spans, &names), self.keeps_late)?;
-            let mut columns = columns.before(self.before);
+            let columns = computation.over_spans(time, (spans, &names), self.keeps_late)?;
+            let mut columns = columns.before(self.times.before);
             if self.updates {
                 columns = columns.at_once();
             }

@@ -1,14 +1,15 @@
 //! Aggregates per key and window over encoded batches.
 
-use crate::columns;
 use crate::error::alone;
 use crate::network::batch::{Batch, Content};
-use crate::operators::calls::{CallTuple, Computation, PathStep, detached, path, selector};
-use crate::operators::refused::{mixed, no_column, raise_columns};
+use crate::operators::calls::{CallTuple, Computation, PathStep, detached};
+use crate::operators::refused::{mixed, raise_columns};
 use crate::operators::results::{Like, Rows, exported};
+use crate::operators::times::{TimeTuple, Times, late, snapshot};
 use crate::state::{KeyedEntries, restored};
 use oka_codec::{Decoder, encode};
-use oka_compute::{Emit, Problem, TimePath, Unit};
+use oka_columnar::WindowAggregate as OverColumns;
+use oka_compute::Emit;
 use oka_window::{Assigner, Windows, WindowsError};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -18,9 +19,7 @@ use std::sync::Mutex;
 /// What `Aggregate` computes, of the records of each window of event time. Results are tuples of a
 /// key, its value, and the start and end of the window.
 ///
-/// `key`, `wanted` and `names` are those of `Aggregate`. `time` has the path to the time, what numbers
-/// there count ("s", "ms", "us" or "ns"), the name or index of the column where columns have it elsewhere, and how
-/// many microseconds before what is found there the time is. `times` is an object with methods: of what is at the
+/// `key`, `wanted` and `names` are those of `Aggregate`. `time` is a `TimeTuple`. `times` is an object with methods: of what is at the
 /// path but is no number, or where numbers count nothing, `microseconds` gives the time; `form` of
 /// the first time gives 1970 in its form, and `like` of that a function, which gives microseconds in
 /// this form. `windows` are "slices" with size, slide and offset, or "sessions" with the gap, in
@@ -38,16 +37,12 @@ pub(crate) struct WindowAggregate {
 
 struct KeyedWindows {
     aggregate: oka_compute::WindowAggregate,
-    times: Py<PyAny>,
+    times: Times,
     /// What gives microseconds in the form of the records' times, once there was one.
     like: Option<Like>,
     /// The aggregate over columns, once there are some.
-    columns: Option<oka_columnar::WindowAggregate>,
+    columns: Option<OverColumns>,
     computation: Computation,
-    /// The column of times.
-    time: Vec<PathStep>,
-    before: i64,
-    unit: Option<Unit>,
     windows: (Assigner, u64),
     emit: Emit,
     keeps_late: bool,
@@ -79,7 +74,7 @@ impl WindowAggregate {
         key: Vec<Vec<PathStep>>,
         wanted: Vec<CallTuple>,
         names: Option<Vec<Py<PyString>>>,
-        time: (Vec<PathStep>, Option<String>, Option<PathStep>, i64),
+        time: TimeTuple,
         times: Py<PyAny>,
         windows: (String, Vec<i64>),
         lateness: u64,
@@ -90,13 +85,13 @@ impl WindowAggregate {
     ) -> PyResult<Self> {
         let computation = Computation::new(key, wanted, names, rescue)?;
         let assigner = assigner(windows)?;
-        let unit = time.1.as_deref().map(unit).transpose()?;
+        let (times, time) = Times::new(time, times)?;
         let emit = if updates { Emit::Updates } else { Emit::Final };
         let (first, further) = computation.terms();
         let mut aggregate = oka_compute::WindowAggregate::new(
             first,
             computation.key(),
-            TimePath::new(path(&time.0), unit).before(time.3),
+            time,
             (assigner, lateness),
             emit,
             keeps_late,
@@ -110,9 +105,6 @@ impl WindowAggregate {
             like: None,
             columns: None,
             computation,
-            time: time.2.map_or(time.0, |column| vec![column]),
-            before: time.3,
-            unit,
             windows: (assigner, lateness),
             emit,
             keeps_late,
@@ -135,10 +127,7 @@ impl WindowAggregate {
     fn changes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let mut state = self.state()?;
         if let Some(columns) = &mut state.columns {
-            return exported(
-                py,
-                columns.changes().map_err(|error| raise_columns(&error))?,
-            );
+            return exported(py, columns.changes());
         }
         let (aggregate, mut rows) = state.rows(py);
         aggregate.changes(|window, update| rows.push(window, &update))?;
@@ -150,10 +139,7 @@ impl WindowAggregate {
     fn has_changes(&self) -> PyResult<bool> {
         let state = self.state()?;
         let columns = state.columns.as_ref();
-        Ok(columns.map_or_else(
-            || state.aggregate.has_changes(),
-            oka_columnar::WindowAggregate::has_changes,
-        ))
+        Ok(columns.map_or_else(|| state.aggregate.has_changes(), OverColumns::has_changes))
     }
 
     /// Says that event time has come here, in microseconds. `complete` then gives what is complete.
@@ -172,8 +158,7 @@ impl WindowAggregate {
     fn complete<'py>(&self, py: Python<'py>, most: usize) -> PyResult<Bound<'py, PyAny>> {
         let mut state = self.state()?;
         if let Some(columns) = &mut state.columns {
-            let given = columns.give(most);
-            return exported(py, given.map_err(|error| raise_columns(&error))?);
+            return exported(py, columns.give(most));
         }
         let (aggregate, mut rows) = state.rows(py);
         aggregate.give(most, |window, update| rows.push(window, &update))?;
@@ -185,23 +170,15 @@ impl WindowAggregate {
     fn late(&self) -> PyResult<u64> {
         let state = self.state()?;
         let columns = state.columns.as_ref();
-        Ok(columns.map_or_else(
-            || state.aggregate.late(),
-            oka_columnar::WindowAggregate::late,
-        ))
+        Ok(columns.map_or_else(|| state.aggregate.late(), OverColumns::late))
     }
 
     /// Those that came so since it was called, in batches.
     #[pyo3(signature = () -> "list[Any]")]
     fn take_late<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
-        let mut state = self.state()?;
-        if let Some(columns) = &mut state.columns {
-            let late = columns.take_late().into_iter();
-            return late.map(|batch| columns::export(py, batch)).collect();
-        }
-        let (records, body) = state.aggregate.take_late();
-        let late = Decoder::new(py).list([(records, &body[..])].into_iter())?;
-        Ok(vec![late.into_any()])
+        let state = &mut *self.state()?;
+        let of_columns = state.columns.as_mut().map(OverColumns::take_late);
+        late(py, of_columns, || state.aggregate.take_late())
     }
 
     /// What it keeps, for `restore`: as `Aggregate.snapshot`. What is kept of a key is a tuple of the
@@ -209,13 +186,9 @@ impl WindowAggregate {
     /// `Aggregate` keeps.
     #[pyo3(signature = () -> "tuple[bytes, KeyedEntries]")]
     fn snapshot(&self) -> PyResult<(Vec<u8>, KeyedEntries)> {
-        let mut state = self.state()?;
-        if let Some(columns) = &mut state.columns {
-            let exported = columns.export().map_err(|error| raise_columns(&error))?;
-            return Ok((exported.0, KeyedEntries::of_copied(exported.1)));
-        }
-        let exported = state.aggregate.export();
-        Ok((Vec::new(), KeyedEntries::of_copied(exported)))
+        let state = &mut *self.state()?;
+        let of_columns = state.columns.as_mut().map(OverColumns::export);
+        snapshot(of_columns, || state.aggregate.export())
     }
 
     /// Goes on with what others kept, before the first batch. `touched` tells that `changes` shall
@@ -251,7 +224,7 @@ impl WindowAggregate {
     fn __len__(&self) -> PyResult<usize> {
         let state = self.state()?;
         let columns = state.columns.as_ref();
-        Ok(columns.map_or_else(|| state.aggregate.len(), oka_columnar::WindowAggregate::len))
+        Ok(columns.map_or_else(|| state.aggregate.len(), OverColumns::len))
     }
 }
 
@@ -285,7 +258,7 @@ impl KeyedWindows {
             return Err(mixed());
         }
         let (aggregate, times) = (&mut self.aggregate, &self.times);
-        let mut foreign = |found: &[u8]| microseconds(times, found);
+        let mut foreign = |found: &[u8]| times.microseconds(found);
         let update = |body: &[u8], records| aggregate.update(body, records, &mut foreign);
         self.computation.take_in(py, received, update)?;
         if self.copies_keys {
@@ -296,25 +269,19 @@ impl KeyedWindows {
     }
 
     /// The aggregate over columns, from the first of them on.
-    fn columns(&mut self) -> PyResult<&mut oka_columnar::WindowAggregate> {
+    fn columns(&mut self) -> PyResult<&mut OverColumns> {
         if self.aggregate.has_begun() {
             return Err(mixed());
         }
         if self.columns.is_none() {
             let aggregate = self.computation.over_columns()?;
-            let time = match (self.windows.0, selector(&self.time)?, self.unit) {
-                (Assigner::Counted { .. }, ..) => None,
-                (_, Some(time), Some(unit)) => Some((time, unit)),
-                _ => return Err(no_column("the time of windows")),
+            let time = match self.windows.0 {
+                Assigner::Counted { .. } => None,
+                _ => Some(self.times.column("the time of windows")?),
             };
-            let mut columns = oka_columnar::WindowAggregate::new(
-                aggregate,
-                time,
-                self.windows,
-                self.emit,
-                self.keeps_late,
-            )
-            .before(self.before);
+            let mut columns =
+                OverColumns::new(aggregate, time, self.windows, self.emit, self.keeps_late)
+                    .before(self.times.before);
             if let Some(watermark) = self.aggregate.watermark() {
                 columns.go_on_from(watermark);
             }
@@ -337,7 +304,7 @@ impl KeyedWindows {
         let (None, Some(form)) = (&self.like, self.aggregate.form()) else {
             return Ok(());
         };
-        let times = self.times.bind(py);
+        let times = self.times.calls.bind(py);
         let form = Decoder::new(py).first(form)?;
         let form = times.call_method1("form", (form,))?;
         let mut encoded = Vec::new();
@@ -351,28 +318,15 @@ impl KeyedWindows {
 
     /// What gives microseconds in the form that 1970 has here.
     fn like(&self, form: &Bound<'_, PyAny>) -> PyResult<Like> {
-        let call = self.times.bind(form.py()).call_method1("like", (form,))?;
+        let calls = self.times.calls.bind(form.py());
         Ok(Like {
-            call: call.unbind(),
-            unit: self.unit.filter(|_| form.is_exact_instance_of::<PyInt>()),
+            call: calls.call_method1("like", (form,))?.unbind(),
+            unit: self
+                .times
+                .unit
+                .filter(|_| form.is_exact_instance_of::<PyInt>()),
         })
     }
-}
-
-/// The time of what Rust cannot read, as Python says.
-pub(crate) fn microseconds(times: &Py<PyAny>, encoded: &[u8]) -> Result<i64, Problem> {
-    Python::attach(|py| {
-        let found = Decoder::new(py).first(encoded)?;
-        let time = times.bind(py).call_method1("microseconds", (found,))?;
-        time.extract::<i64>()
-    })
-    .map_err(|error: PyErr| Problem::Told(Python::attach(|py| error.value(py).to_string())))
-}
-
-/// The unit of this name.
-pub(crate) fn unit(name: &str) -> PyResult<Unit> {
-    let unknown = || PyValueError::new_err(format!("unit {name:?}, expected s, ms, us, ns"));
-    Unit::named(name).ok_or_else(unknown)
 }
 
 /// The windows of this name, of these numbers.

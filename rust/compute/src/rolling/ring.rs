@@ -1,0 +1,231 @@
+//! The records of a key that spans have: times and values, in the order of time.
+
+use super::plan::Plan;
+use crate::accumulator::Accumulated;
+use std::collections::VecDeque;
+
+/// Rows of a time and of values, `None` for null, in one piece of memory: what a record needs is together.
+///
+/// A time takes 8 bytes, and so does each value of a slot whose values are all integers of 64 bits, or all floats;
+/// others take 32, and what they point to.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ring {
+    words: Box<[u64]>,
+    /// In rows.
+    capacity: u32,
+    start: u32,
+    len: u32,
+    /// What the words of each slot are, two bits each.
+    kinds: u64,
+    /// By slot, those that are no such numbers.
+    others: Option<Box<[VecDeque<Option<Accumulated>>]>>,
+}
+
+impl Ring {
+    pub(super) fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    pub(super) fn capacity(&self) -> usize {
+        self.capacity as usize
+    }
+
+    /// Where the first row is, and where the next one will be.
+    pub(super) fn ends(&self, width: usize) -> [*const u64; 2] {
+        let at = |index: usize| self.words.as_ptr().wrapping_add(self.row(width, index));
+        [at(0), at(self.len())]
+    }
+
+    #[inline]
+    pub(super) fn time(&self, width: usize, index: usize) -> i64 {
+        self.words[self.row(width, index)] as i64
+    }
+
+    /// The time of the last row.
+    pub(super) fn newest(&self, width: usize) -> Option<i64> {
+        let last = self.len().checked_sub(1)?;
+        Some(self.time(width, last))
+    }
+
+    /// How many rows, from the first on, have such times.
+    pub(super) fn until(&self, width: usize, is_before: impl Fn(i64) -> bool) -> usize {
+        let (mut low, mut high) = (0, self.len());
+        while low < high {
+            let middle = low.midpoint(high);
+            if is_before(self.time(width, middle)) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+
+    #[inline]
+    pub(super) fn get(&self, width: usize, index: usize, slot: usize) -> Option<Accumulated> {
+        let word = || self.words[self.row(width, index) + 1 + slot];
+        match self.kind(slot) {
+            INTEGERS => Some(Accumulated::Integer((word() as i64).into())),
+            FLOATS => Some(Accumulated::Float(f64::from_bits(word()))),
+            _ => self.other(slot, index).cloned().flatten(),
+        }
+    }
+
+    #[inline]
+    pub(super) fn is_null(&self, index: usize, slot: usize) -> bool {
+        self.kind(slot) == OTHERS && matches!(self.other(slot, index), Some(None))
+    }
+
+    /// Takes in a row; the values are those of all aggregations.
+    #[inline]
+    pub(super) fn push(&mut self, plan: &Plan, time: i64, values: &mut [Option<Accumulated>]) {
+        if self.len == self.capacity {
+            self.resize(plan.width, self.capacity + self.capacity / 2 + 2);
+        }
+        let row = self.row(plan.width, self.len());
+        self.words[row] = time as u64;
+        for (slot, value) in plan.slots.iter().zip(values) {
+            if let Some(slot) = slot {
+                self.put(plan.width, row, *slot, value.take());
+            }
+        }
+        self.len += 1;
+    }
+
+    /// The same in front of another row.
+    pub(super) fn insert(
+        &mut self,
+        plan: &Plan,
+        index: usize,
+        time: i64,
+        values: &mut [Option<Accumulated>],
+    ) {
+        self.push(plan, time, values);
+        let stride = plan.width + 1;
+        for later in (index + 1..self.len()).rev() {
+            let (to, from) = (self.row(plan.width, later), self.row(plan.width, later - 1));
+            for word in 0..stride {
+                self.words.swap(to + word, from + word);
+            }
+        }
+        for others in self.others.iter_mut().flatten() {
+            if !others.is_empty() {
+                others.make_contiguous()[index..].rotate_right(1);
+            }
+        }
+    }
+
+    /// Lets go of so many rows, the first ones, and of memory that is not needed any more.
+    #[inline]
+    pub(super) fn forget(&mut self, width: usize, count: usize) {
+        self.start = self.start_of(count);
+        self.len -= count as u32;
+        if let Some(others) = &mut self.others {
+            for others in others.iter_mut().filter(|others| !others.is_empty()) {
+                others.drain(..count);
+            }
+        }
+        if self.capacity > MANY && self.len < self.capacity / 8 {
+            self.resize(width, self.len * 2);
+        }
+    }
+
+    /// Lets go of all rows.
+    pub(super) fn clear(&mut self) {
+        (self.start, self.len, self.kinds, self.others) = (0, 0, 0, None);
+    }
+
+    #[inline]
+    fn row(&self, width: usize, index: usize) -> usize {
+        self.start_of(index) as usize * (width + 1)
+    }
+
+    #[inline]
+    fn start_of(&self, index: usize) -> u32 {
+        let at = self.start + index as u32;
+        if at >= self.capacity {
+            at - self.capacity
+        } else {
+            at
+        }
+    }
+
+    #[inline]
+    fn kind(&self, slot: usize) -> u64 {
+        if slot < SLOTS {
+            self.kinds >> (2 * slot) & 3
+        } else {
+            OTHERS
+        }
+    }
+
+    fn other(&self, slot: usize, index: usize) -> Option<&Option<Accumulated>> {
+        self.others.as_ref()?[slot].get(index)
+    }
+
+    #[inline]
+    fn put(&mut self, width: usize, row: usize, slot: usize, value: Option<Accumulated>) {
+        match (self.kind(slot), &value) {
+            (INTEGERS, Some(Accumulated::Integer(number))) => {
+                if let Ok(number) = i64::try_from(*number) {
+                    self.words[row + 1 + slot] = number as u64;
+                    return;
+                }
+            }
+            (FLOATS, Some(Accumulated::Float(number))) => {
+                self.words[row + 1 + slot] = number.to_bits();
+                return;
+            }
+            (INTEGERS, Some(Accumulated::Float(number))) if self.is_empty() => {
+                self.kinds |= FLOATS << (2 * slot);
+                self.words[row + 1 + slot] = number.to_bits();
+                return;
+            }
+            _ => {}
+        }
+        self.put_other(width, slot, value);
+    }
+
+    #[inline(never)]
+    fn put_other(&mut self, width: usize, slot: usize, value: Option<Accumulated>) {
+        if self.kind(slot) != OTHERS {
+            let so_far: VecDeque<_> = (0..self.len())
+                .map(|at| self.get(width, at, slot))
+                .collect();
+            self.others_of(width)[slot] = so_far;
+            self.kinds &= !(3 << (2 * slot));
+            self.kinds |= OTHERS << (2 * slot);
+        }
+        self.others_of(width)[slot].push_back(value);
+    }
+
+    fn others_of(&mut self, width: usize) -> &mut [VecDeque<Option<Accumulated>>] {
+        let none = || vec![VecDeque::new(); width].into();
+        self.others.get_or_insert_with(none)
+    }
+
+    #[cold]
+    fn resize(&mut self, width: usize, capacity: u32) {
+        let mut words = Vec::with_capacity(capacity as usize * (width + 1));
+        let stride = width + 1;
+        for index in 0..self.len() {
+            let row = self.row(width, index);
+            words.extend_from_slice(&self.words[row..row + stride]);
+        }
+        words.resize(capacity as usize * stride, 0);
+        self.words = words.into();
+        (self.capacity, self.start) = (capacity, 0);
+    }
+}
+
+const INTEGERS: u64 = 0;
+const FLOATS: u64 = 1;
+const OTHERS: u64 = 2;
+/// Slots of which there are kinds; the values of further ones are others.
+const SLOTS: usize = 32;
+/// Rows from which on memory is given back.
+const MANY: u32 = 64;
