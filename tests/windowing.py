@@ -44,10 +44,10 @@ class Tasks:
         stream: Stream[Any],
         parallelism: int = 1,
         states: Iterable[KeyedState] = (),
-        columns: Sequence[str] = (),
+        columns: Sequence[str] | pa.Schema = (),
     ) -> None:
         """With `columns`, records come as rows of columns of these names, the key first."""
-        self.columns = columns
+        self.columns = columns.names if isinstance(columns, pa.Schema) else columns
         self._encode = _Wire(columns) if columns else Batch.from_list
         self.late: list[Any] = []
         self.functions: list[BatchFunction] = []
@@ -115,8 +115,8 @@ class Tasks:
 class _Wire:
     """A channel to oneself: records go in, and come out as columns over the network do."""
 
-    def __init__(self, names: Sequence[str]) -> None:
-        self._names = names
+    def __init__(self, columns: Sequence[str] | pa.Schema) -> None:
+        self._columns = columns
         folder = tempfile.TemporaryDirectory()
         sender, self._receiver = (Network([f"ipc://{folder.name}/{end}"]) for end in ("s", "r"))
         sender.connect([(0, self._receiver.endpoints[0])], [])
@@ -129,8 +129,13 @@ class _Wire:
         """Good until the next call."""
         if not records:
             return None
-        arrays = [pa.array(column) for column in zip(*records, strict=True)]
-        self._gate.emit(pa.RecordBatch.from_arrays(arrays, names=self._names), [])
+        if isinstance(self._columns, pa.Schema):
+            rows = [dict(zip(self._columns.names, record, strict=True)) for record in records]
+            batch = pa.RecordBatch.from_pylist(rows, self._columns)
+        else:
+            arrays = [pa.array(column) for column in zip(*records, strict=True)]
+            batch = pa.RecordBatch.from_arrays(arrays, names=self._columns)
+        self._gate.emit(batch, [])
         return self._receiver.receive()
 
 

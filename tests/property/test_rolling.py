@@ -19,8 +19,11 @@ SPANS = st.dictionaries(
 )
 
 
+NUMBERS = st.integers(-9, 9)
+
+
 @st.composite
-def runs(draw: st.DrawFn) -> list[Event]:
+def runs(draw: st.DrawFn, numbers: st.SearchStrategy[Any] = NUMBERS) -> list[Event]:
     """Records that come out of order, with watermarks between them, which none comes behind."""
     events: list[Event] = []
     watermark = -1
@@ -29,7 +32,7 @@ def runs(draw: st.DrawFn) -> list[Event]:
             watermark += draw(st.integers(0, 20))
             events.append(watermark)
         key, ahead = draw(st.sampled_from("abc")), draw(st.integers(1, 30))
-        events.append((key, watermark + ahead, draw(st.integers(-9, 9))))
+        events.append((key, watermark + ahead, draw(numbers)))
     return events
 
 
@@ -43,20 +46,25 @@ def records(events: list[Event]) -> list[Record]:
 def test_results_are_those_of_python(
     form: str, events: list[Event], spans: dict[str, timedelta | int], data: Any
 ) -> None:
-    stream = over(spans).aggregate(**of())
     columns = NAMES if form == "columns" else ()
+    found = run(over(spans).aggregate(**of()), events, data, columns)
+    assert alike(found, expected(records(events), spans))
+
+
+def run(stream: Any, events: list[Event], data: Any, columns: Any) -> list[Any]:
+    """The results of tasks that stop, and go on with another number of them."""
     cuts = sorted(data.draw(st.lists(st.integers(0, len(events)), max_size=2)))
     tasks = RollingTasks(stream, data.draw(st.integers(1, 4)), columns=columns)
     found: list[Any] = []
     for begin, end in zip([0, *cuts], [*cuts, len(events)], strict=True):
-        if begin:  # stops, and goes on with another number of tasks
+        if begin:
             states = tasks.snapshot()
             tasks = RollingTasks(stream, data.draw(st.integers(1, 4)), states, columns)
         batch_size = data.draw(st.integers(1, 7))
         found += [each for given in tasks.take(events[begin:end], batch_size) for each in given]
     found += [each for given in tasks.end() for each in given]
     assert tasks.late == []
-    assert alike(found, expected(records(events), spans))
+    return found
 
 
 @pytest.mark.parametrize("form", ["records", "columns"])

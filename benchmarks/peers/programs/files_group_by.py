@@ -29,7 +29,12 @@ def duckdb(settings: dict[str, Any]) -> Callable[[], int]:
     connection = duckdb.connect(config={"threads": settings["parallelism"]})
     query = "SELECT user, sum(amount) FROM read_parquet(?) GROUP BY user"
     files = [f"{settings['read']}/*.parquet"]
-    return lambda: len(connection.execute(query, files).to_arrow_table())
+
+    def work() -> int:
+        table: Any = connection.execute(query, files).to_arrow_table()
+        return len(table)
+
+    return work
 
 
 def polars(settings: dict[str, Any]) -> Callable[[], int]:
