@@ -126,6 +126,12 @@ def _check_operators(graph: LogicalGraph) -> None:
             raise GraphError(
                 f"operator {operator.name!r} has parallelism {operator.parallelism}, expected >= 1"
             )
+        if operator.operator.properties.alone and (operator.parallelism or 1) > 1:
+            raise GraphError(
+                f"operator {operator.name!r} has parallelism {operator.parallelism}, expected 1: "
+                "without a key, one task has the whole",
+                hint="leave with_parallelism() out, or call key_by() before it",
+            )
 
 
 def _check_edges(graph: LogicalGraph) -> None:

@@ -36,6 +36,9 @@ class Properties:
     parallelism: int | None = None
     """Its parallelism unless `with_parallelism` sets one; None is the job's."""
 
+    alone: bool = False
+    """Whether one task does all of it: more by `with_parallelism` are refused."""
+
     on_error: OnError = "fail"
     """The treatment of records that its function fails on."""
 

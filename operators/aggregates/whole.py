@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.columns import is_columns
-from engine.errors import GraphError
 from engine.graph.batch_operator import BatchFunction, BatchOperator, PureFunction
 from engine.graph.context import TaskContext
 from engine.graph.operator import OnError, Properties
@@ -65,6 +64,7 @@ class Whole(BatchOperator):
         of_keys = self.of_all.properties
         return Properties(
             parallelism=1,
+            alone=True,
             accepts_columns=True,
             compacts=of_keys.compacts,
             meaning={**of_keys.meaning, "key": []},
@@ -72,7 +72,6 @@ class Whole(BatchOperator):
 
     def open(self, context: TaskContext) -> BatchFunction:
         """The native function."""
-        _check_alone(context)
         of_all = self.of_all
         function = _Whole if of_all.emit == "updates" else _FinalWhole
         aggregate = Aggregate(*of_all.arguments, copies_keys=context.checkpoints)
@@ -149,11 +148,12 @@ class FoldedWhole(BatchOperator):
             "value": self.fold.meaning,
             **emit_meaning(self.emit),
         }
-        return Properties(parallelism=1, compacts=self.emit == "updates", meaning=meaning)
+        return Properties(
+            parallelism=1, alone=True, compacts=self.emit == "updates", meaning=meaning
+        )
 
     def open(self, context: TaskContext) -> BatchFunction:
         """Without parts."""
-        _check_alone(context)
         return (_FoldedWhole if self.emit == "updates" else _FinalFolded)(self.fold, context)
 
 
@@ -197,11 +197,3 @@ class _FinalFolded(_FoldedWhole):
     def on_end(self) -> Iterator[list[Any]]:
         if result := self._result():
             yield result
-
-
-def _check_alone(context: TaskContext) -> None:
-    if context.parallelism != 1:
-        raise GraphError(
-            f"an aggregation without a key in {context.parallelism} tasks, expected one",
-            hint="leave with_parallelism() out: the tasks before it compute its parts",
-        )

@@ -61,6 +61,7 @@ class NativeWindows(BatchOperator, GivesTime):
         """It takes encoded batches and columns."""
         return Properties(
             parallelism=None if self.windowing.is_keyed else 1,
+            alone=not self.windowing.is_keyed,
             accepts_encoded=True,
             accepts_columns=True,
             outputs=(LATE,),

@@ -35,6 +35,7 @@ class Windows(BatchOperator, GivesTime):
         meaning = {"kind": "windows", **self.windowing.meaning, "value": self.fold.meaning}
         return Properties(
             parallelism=None if self.windowing.is_keyed else 1,
+            alone=not self.windowing.is_keyed,
             on_error=self.on_error,
             outputs=(LATE,),
             meaning=meaning,

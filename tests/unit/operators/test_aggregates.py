@@ -12,9 +12,12 @@ import pyarrow as pa
 import pytest
 
 import engine
+from engine.config import JobConfig
+from engine.errors import GraphError
 from engine.graph.batch_operator import BatchOperator
 from engine.graph.context import TaskContext
 from engine.network import AggregateError, Batch, partition
+from engine.plan import Plan
 from engine.state import KeyedState
 from engine.testing import run
 from operators import (
@@ -458,6 +461,24 @@ def test_functions_of_windows_without_a_key(parallelism: int) -> None:
     ]:
         found = run(stream.sink(Collect()), parallelism=parallelism)["collect"]
         assert found[:2] == expected
+
+
+ALONE: dict[str, Callable[[Stream[Any]], Stream[Any]]] = {
+    "count": lambda timed: timed.count(),
+    "final sum": lambda timed: timed.sum(0, emit="final"),
+    "accumulator": lambda timed: timed.aggregate(s=Span()),
+    "native windows": lambda timed: timed.window(Tumbling(timedelta(1))).count(),
+    "windows": lambda timed: timed.window(Tumbling(timedelta(1))).collect(),
+}
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_several_tasks_without_a_key_are_refused_in_the_plan(name: str) -> None:
+    stream = ALONE[name](source(Collection([(1, 2)])).with_event_time(0))
+    refused = stream.with_parallelism(3).sink(Collect())
+    with pytest.raises(GraphError, match="has parallelism 3, expected 1: without a key"):
+        Plan.of(refused, JobConfig())
+    assert run(stream.with_parallelism(1).sink(Collect()), parallelism=3)["collect"]
 
 
 def test_late_records_of_windows_without_a_key() -> None:
