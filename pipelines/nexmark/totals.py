@@ -2,185 +2,110 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from operators import Accumulator, Count, CountDistinct, Max, Mean, Min, Stream, Sum, Tumbling
+from operators import Count, CountDistinct, Max, Mean, Min, Stream, Sum
 from pipelines.nexmark.source import Tables
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-A_DAY = timedelta(days=1)
-
 
 def q15(tables: Tables) -> Stream[Any]:
     """Bids, bidders and auctions of each day, by price."""
-    bids = tables.bids("auction", "bidder", "price", "date_time")
-    days = bids.key_by(lambda bid: bid["date_time"] // DAY).window(Tumbling(A_DAY))
-    return days.aggregate(all=Statistics()).map(lambda day: {"day": day[0], **day[1]["all"]})
-
-
-def q16(tables: Tables) -> Stream[Any]:
-    """As `q15`, of each channel, with the time of its last bid."""
-    bids = tables.bids("auction", "bidder", "price", "date_time", "channel")
-    days = bids.key_by("channel").window(Tumbling(A_DAY))
-    found = days.aggregate(all=Statistics(), last=Last())
-    return found.map(
-        lambda day: {
-            "channel": day[0],
-            "day": day[2] // DAY,
-            "minute": day[1]["last"] // MINUTE % (24 * 60),
-            **day[1]["all"],
-        }
-    )
+    bids = tables.bids("auction", "bidder", "price", "date_time").map(with_parts)
+    found = bids.key_by("day").aggregate(**STATISTICS, emit="final")
+    return found.map(lambda each: {"day": each[0], **each[1]})
 
 
 def q15_columns(tables: Tables) -> Stream[Any]:
     """As `q15`."""
-    bids = tables.bids("auction", "bidder", "price", "date_time").map_batches(with_parts)
-    days = bids.key_by("day").window(Tumbling(A_DAY), time="date_time", unit="ms")
-    found = days.aggregate(**STATISTICS)
-    return found.map_batches(lambda batch: batch.drop_columns(["window_start", "window_end"]))
+    bids = tables.bids("auction", "bidder", "price", "date_time").map_batches(with_part_columns)
+    return bids.key_by("day").aggregate(**STATISTICS, emit="final")
+
+
+def q16(tables: Tables) -> Stream[Any]:
+    """As `q15`, of each channel, with the time of its last bid."""
+    bids = tables.bids("auction", "bidder", "price", "date_time", "channel").map(with_parts)
+    found = bids.key_by("channel", "day").aggregate(minute=LAST, **STATISTICS, emit="final")
+    return found.map(
+        lambda each: {
+            **dict(zip(("channel", "day"), each[0], strict=True)),
+            **each[1],
+            "minute": minute_of(each[1]["minute"]),
+        }
+    )
 
 
 def q16_columns(tables: Tables) -> Stream[Any]:
     """As `q16`."""
-    bids = tables.bids("auction", "bidder", "price", "date_time", "channel").map_batches(with_parts)
-    days = bids.key_by("channel", "day").window(Tumbling(A_DAY), time="date_time", unit="ms")
-    return days.aggregate(last=Max("date_time"), **STATISTICS).map_batches(with_minute)
-
-
-def with_parts(bids: pa.RecordBatch) -> pa.RecordBatch:
-    """The bids with their days, and bidder and auction for each rank; null for other ranks."""
-    import numpy as np
-    import pyarrow as pa
-
-    ranks = np.digitize(bids["price"].to_numpy(), RANKS) + 1
-    bids = bids.append_column("day", bids["date_time"].to_numpy() // DAY)
-    for at, part in enumerate(PARTS[1:], 1):
-        bids = bids.append_column(f"{part}_bid", (ranks == at).astype(np.int64))
-        for name in ("bidder", "auction"):
-            values = pa.array(bids[name].to_numpy(), mask=ranks != at)
-            bids = bids.append_column(f"{part}_{name}", values)
-    return bids
-
-
-def with_minute(found: pa.RecordBatch) -> pa.RecordBatch:
-    """The minute of the last bid in place of its time."""
-    minutes = found["last"].to_numpy() // MINUTE % (24 * 60)
-    found = found.drop_columns(["last", "window_start", "window_end"])
-    return found.append_column("minute", minutes)
-
-
-class Statistics(Accumulator[Any, Any, Any]):
-    """Numbers of bids, bidders and auctions: in total, and for each of three ranks of prices."""
-
-    def create(self) -> list[list[Any]]:
-        """Bids, bidders and auctions, in total and for each rank."""
-        return [[0, set(), set()] for _ in range(4)]
-
-    def add(self, so_far: list[list[Any]], bid: dict[str, Any]) -> list[list[Any]]:
-        """Add a bid, in total and for its rank."""
-        for each in (so_far[0], so_far[rank(bid["price"])]):
-            each[0] += 1
-            each[1].add(bid["bidder"])
-            each[2].add(bid["auction"])
-        return so_far
-
-    def merge(self, one: list[list[Any]], other: list[list[Any]]) -> list[list[Any]]:
-        """The union of both."""
-        return [[a[0] + b[0], a[1] | b[1], a[2] | b[2]] for a, b in zip(one, other, strict=True)]
-
-    def finish(self, so_far: list[list[Any]]) -> dict[str, int]:
-        """The numbers, by name."""
-        found: dict[str, int] = {}
-        for part, (bids, bidders, auctions) in zip(PARTS, so_far, strict=True):
-            found |= {
-                f"{part}_bids": bids,
-                f"{part}_bidders": len(bidders),
-                f"{part}_auctions": len(auctions),
-            }
-        return found
-
-
-class Last(Accumulator[Any, int, int]):
-    """The time of the last bid."""
-
-    def create(self) -> int:
-        """The lowest time."""
-        return 0
-
-    def add(self, so_far: int, bid: dict[str, Any]) -> int:
-        """The later one."""
-        time: int = bid["date_time"]
-        return max(so_far, time)
-
-    def merge(self, one: int, other: int) -> int:
-        """The later one."""
-        return max(one, other)
+    bids = tables.bids("auction", "bidder", "price", "date_time", "channel")
+    keyed = bids.map_batches(with_part_columns).key_by("channel", "day")
+    return keyed.aggregate(minute=LAST, **STATISTICS, emit="final").map_batches(with_minute)
 
 
 def q17(tables: Tables) -> Stream[Any]:
     """Bids of each auction and day, by price, with lowest and highest price, mean and sum."""
-    bids = tables.bids("auction", "price", "date_time").map(with_ranks)
-    days = bids.key_by("auction").window(Tumbling(A_DAY), time="date_time", unit="ms")
-    return days.aggregate(**OF_AUCTIONS).map(
-        lambda day: {"auction": day[0], "day": day[2] // DAY, **day[1]}
+    bids = tables.bids("auction", "price", "date_time").map(with_parts)
+    found = bids.key_by("auction", "day").aggregate(**OF_AUCTIONS, emit="final")
+    return found.map(
+        lambda each: {**dict(zip(("auction", "day"), each[0], strict=True)), **each[1]}
     )
-
-
-def with_ranks(bid: dict[str, Any]) -> dict[str, Any]:
-    """The bid with 1 for its rank and 0 for the others."""
-    found = rank(bid["price"])
-    return bid | {f"{part}_bids": int(found == at) for at, part in enumerate(PARTS) if at}
 
 
 def q17_columns(tables: Tables) -> Stream[Any]:
     """As `q17`."""
-    bids = tables.bids("auction", "price", "date_time").map_batches(with_rank_columns)
-    days = bids.key_by("auction").window(Tumbling(A_DAY), time="date_time", unit="ms")
-    return days.aggregate(**OF_AUCTIONS).map_batches(with_day)
+    bids = tables.bids("auction", "price", "date_time").map_batches(with_part_columns)
+    return bids.key_by("auction", "day").aggregate(**OF_AUCTIONS, emit="final")
 
 
-def with_rank_columns(bids: pa.RecordBatch) -> pa.RecordBatch:
-    """A column of 1 and 0 for each rank."""
-    import numpy as np
+def with_parts(bid: dict[str, Any]) -> dict[str, Any]:
+    """The bid with its day, and whether it is of each rank."""
+    price = bid["price"]
+    of_ranks = {name: low <= price < high for name, (low, high) in RANKS.items()}
+    return {**bid, "day": bid["date_time"] // DAY, **of_ranks}
 
-    ranks = np.digitize(bids["price"].to_numpy(), RANKS) + 1
-    for at, part in enumerate(PARTS[1:], 1):
-        bids = bids.append_column(f"{part}_bids", (ranks == at).astype(np.int64))
+
+def with_part_columns(bids: pa.RecordBatch) -> pa.RecordBatch:
+    """The same of columns."""
+    prices = bids["price"].to_numpy()
+    bids = bids.append_column("day", bids["date_time"].to_numpy() // DAY)
+    for name, (low, high) in RANKS.items():
+        bids = bids.append_column(name, (low <= prices) & (prices < high))
     return bids
 
 
-def with_day(found: pa.RecordBatch) -> pa.RecordBatch:
-    """The day instead of the window."""
-    days = found["window_start"].to_numpy() // DAY
-    return found.drop_columns(["window_start", "window_end"]).append_column("day", days)
+def minute_of(time: Any) -> Any:
+    """The minute of its day of a time, or of an array of them."""
+    return time // MINUTE % (24 * 60)
 
 
-def rank(price: int) -> int:
-    """1, 2 or 3 by the price."""
-    return 1 + sum(price >= each for each in RANKS)
+def with_minute(found: pa.RecordBatch) -> pa.RecordBatch:
+    """The minute of the last bid in place of its time."""
+    minutes = minute_of(found["minute"].to_numpy())
+    return found.drop_columns("minute").append_column("minute", minutes)
 
 
-RANKS = (10_000, 1_000_000)
-PARTS = ("total", "rank1", "rank2", "rank3")
+RANKS = {"rank1": (0, 10_000), "rank2": (10_000, 1_000_000), "rank3": (1_000_000, 1 << 62)}
+"""By name, the prices from which and below which a bid is of it."""
+PARTS = {"total": None, **{rank: rank for rank in RANKS}}
+"""What `where` is for each part."""
+BIDS: dict[str, Any] = {f"{part}_bids": Count(where=where) for part, where in PARTS.items()}
+STATISTICS: dict[str, Any] = {
+    **BIDS,
+    **{
+        f"{part}_{name}s": CountDistinct(name, where=where)
+        for part, where in PARTS.items()
+        for name in ("bidder", "auction")
+    },
+}
 OF_AUCTIONS: dict[str, Any] = {
-    "total_bids": Count(),
-    **{f"{part}_bids": Sum(f"{part}_bids") for part in PARTS[1:]},
+    **BIDS,
     "min_price": Min("price"),
     "max_price": Max("price"),
     "avg_price": Mean("price"),
     "sum_price": Sum("price"),
 }
-STATISTICS: dict[str, Any] = {
-    "total_bids": Count(),
-    "total_bidders": CountDistinct("bidder"),
-    "total_auctions": CountDistinct("auction"),
-    **{f"{part}_bids": Sum(f"{part}_bid") for part in PARTS[1:]},
-    **{f"{part}_bidders": CountDistinct(f"{part}_bidder") for part in PARTS[1:]},
-    **{f"{part}_auctions": CountDistinct(f"{part}_auction") for part in PARTS[1:]},
-}
+LAST: Any = Max("date_time")
 MINUTE = 60_000
 DAY = 24 * 60 * MINUTE
