@@ -1223,9 +1223,10 @@ class WindowAggregate:
     many microseconds before what is found there the time is. `times` is an object with methods: of what is at the
     path but is no number, or where numbers count nothing, `microseconds` gives the time; `form` of
     the first time gives 1970 in its form, and `like` of that a function, which gives microseconds in
-    this form. `windows` are "slices" with size, slide and offset, or "sessions" with the gap, in
-    microseconds as `lateness` is, or "counts" with size and slide, for which there is no time: those
-    that are full come by `complete`. With `updates`, windows come as they change. Over columns, times are a column, and results `pyarrow.RecordBatch`es
+    this form. `windows` are "slices" with size, slide and offset, or "sessions" or "inclusive sessions"
+    with the gap, in microseconds as `lateness` is; or a "calendar" of so many days, one of which begins a
+    window, or so many months, with the offset of its zone, and moments with the offset from then on; or
+    "counts" with size and slide, for which there is no time: those that are full come by `complete`. With `updates`, windows come as they change. Over columns, times are a column, and results `pyarrow.RecordBatch`es
     with columns `window_start` and `window_end`. With `keeps_late`, `take_late` gives what came too late.
 
     `rescue` is that of `Aggregate`, and so is `copies_keys`: where each key has windows of its own, and of slices over columns.

@@ -72,6 +72,7 @@ from operators.stream import Stream, source
 from operators.tables import Table
 from operators.windows import (
     Accumulator,
+    Calendar,
     CountWindow,
     Every,
     Session,
@@ -97,6 +98,7 @@ __all__ = [
     "BroadcastProcessFunction",
     "BroadcastState",
     "Cache",
+    "Calendar",
     "Cancelled",
     "Change",
     "CoProcessFunction",

@@ -9,8 +9,9 @@ from __future__ import annotations
 import tempfile
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import timedelta
+from datetime import date, datetime, timedelta, timezone
 from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
@@ -19,7 +20,16 @@ from engine.graph.context import TaskContext
 from engine.network import Batch, Network, open_output_gate, partition
 from engine.partitioner import Forward
 from engine.state import KeyedState
-from operators import CountWindow, Session, Sliding, Stream, Tumbling, WindowedStream, source
+from operators import (
+    Calendar,
+    CountWindow,
+    Session,
+    Sliding,
+    Stream,
+    Tumbling,
+    WindowedStream,
+    source,
+)
 from operators.sources import Collection
 
 Record = tuple[Any, int, int]
@@ -176,6 +186,8 @@ def expected(
     kind: Any = _Counts
     if isinstance(assigner, Tumbling | Sliding):
         kind = _Slid
+    elif isinstance(assigner, Calendar):
+        kind = _Dated
     elif isinstance(assigner, Session):
         kind = _Paused
     oracle = kind(assigner, lateness, emit)
@@ -210,7 +222,7 @@ class _Slid:
         for record in batch:
             key, time, _ = record
             ends = [end for end in self.ends(time) if end - 1 + self.lateness > self.now]
-            if not ends:
+            if not ends and self.ends(time):  # else it lies between two windows
                 self.late.append(record)
             for end in ends:
                 into = self.windows.setdefault((end, key), [])
@@ -244,6 +256,7 @@ class _Slid:
         return key, [record[2] for _, record in ordered], end - self.size, end
 
     def ends(self, time: int) -> list[int]:
+        """The ends of the windows that have this time."""
         first = (time - self.offset - self.size) // self.slide - 2
         numbers = range(first, first + self.size // self.slide + 6)
         starts = (self.offset + number * self.slide for number in numbers)
@@ -255,11 +268,56 @@ class _Slid:
         return max(edge for edge in more if edge <= time)
 
 
+class _Dated(_Slid):
+    """Windows of a calendar, by `datetime` and `zoneinfo`."""
+
+    def __init__(self, assigner: Calendar, lateness: int, emit: str) -> None:
+        super().__init__(Tumbling(timedelta(days=1)), lateness, emit)
+        self.period, self.zone = assigner.period, ZoneInfo(assigner.zone)
+
+    def result(self, end: int, key: Any) -> Result:
+        key, value, _, end = super().result(end, key)
+        return key, value, self.bounds(end - 1)[0], end
+
+    def ends(self, time: int) -> list[int]:
+        return [self.bounds(time)[1]]
+
+    def slice_start(self, time: int) -> int:
+        return self.bounds(time)[0]
+
+    def bounds(self, time: int) -> tuple[int, int]:
+        """The start and the end of the window that has this time."""
+        local = (_EPOCH + us(time)).astimezone(self.zone)
+        first = date(local.year, local.month, local.day)
+        if self.period == "week":
+            first -= timedelta(days=first.weekday())
+        elif self.period != "day":
+            months = {"month": 1, "quarter": 3, "year": 12}[self.period]
+            first = date(first.year, (first.month - 1) // months * months + 1, 1)
+        while time >= (end := self.moment(self.next(first))):  # a date that comes twice
+            first = self.next(first)
+        return self.moment(first), end
+
+    def next(self, first: date) -> date:
+        if self.period in ("day", "week"):
+            return first + timedelta(days=1 if self.period == "day" else 7)
+        months = first.month - 1 + {"month": 1, "quarter": 3, "year": 12}[self.period]
+        return date(first.year + months // 12, months % 12 + 1, 1)
+
+    def moment(self, day: date) -> int:
+        midnight = datetime(day.year, day.month, day.day, tzinfo=self.zone)
+        return (midnight.astimezone(timezone.utc) - _EPOCH) // us(1)
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
 class _Paused:
     """Sessions: of each key, records in groups, which come together where they are near."""
 
     def __init__(self, assigner: Session, lateness: int, emit: str) -> None:
         self.gap = assigner.gap // timedelta(microseconds=1)
+        self.beyond = int(assigner.inclusive)
         self.lateness, self.is_final = lateness, emit == "final"
         self.now = float("-inf")
         self.late: list[Record] = []
@@ -276,9 +334,10 @@ class _Paused:
                 group
                 for group in self.groups
                 if group[0][1][0] == key
-                and any(abs(time - other[1]) < self.gap for _, other in group)
+                and any(abs(time - other[1]) < self.gap + self.beyond for _, other in group)
             ]
-            if not near and time + self.gap - 1 + self.lateness <= self.now:
+            complete = time + self.gap - 1 + self.beyond
+            if not near and complete + self.lateness <= self.now:
                 self.late.append(record)
                 continue
             self.came += 1
@@ -287,7 +346,7 @@ class _Paused:
             joined = [(self.came, record), *(each for group in near for each in group)]
             self.groups.append(joined)
             self.touched.add(self.came)
-            if self.end(joined) - 1 <= self.now and self.is_final:
+            if self.complete(joined) <= self.now and self.is_final:
                 found.append(self.result(joined))
         return found
 
@@ -300,8 +359,8 @@ class _Paused:
 
     def watermark(self, time: float) -> list[Result]:
         before, self.now = self.now, max(self.now, time)
-        due = [group for group in self.groups if before < self.end(group) - 1 <= self.now]
-        gone = [each for each in self.groups if self.end(each) - 1 + self.lateness <= self.now]
+        due = [group for group in self.groups if before < self.complete(group) <= self.now]
+        gone = [each for each in self.groups if self.complete(each) + self.lateness <= self.now]
         if not self.is_final:
             due = [
                 each for each in self.groups if (each in due or each in gone) and self.is_new(each)
@@ -317,6 +376,10 @@ class _Paused:
 
     def end(self, group: list[tuple[int, Record]]) -> int:
         return max(time for _, (_, time, _) in group) + self.gap
+
+    def complete(self, group: list[tuple[int, Record]]) -> int:
+        """The watermark with which it is complete."""
+        return self.end(group) - 1 + self.beyond
 
     def result(self, group: list[tuple[int, Record]]) -> Result:
         key = group[0][1][0]

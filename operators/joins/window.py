@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from engine.errors import GraphError
 from engine.network import Join as Matcher
 from operators.durations import microseconds
 from operators.event_time import FARTHEST_US
@@ -21,6 +22,15 @@ class WindowJoin(Join):
 
     name = "window_join"
 
+    def __post_init__(self) -> None:
+        assigner = self.assigner
+        if isinstance(assigner, Sliding) and assigner.slide > assigner.size:
+            raise GraphError(
+                f"window_join() got windows of {assigner.size} every {assigner.slide}, expected no "
+                "gaps between them",
+                hint="leave the records between them out before it: .filter(f)",
+            )
+
     @property
     def meaning(self) -> dict[str, Any]:
         """Where windows begin and end."""
@@ -36,6 +46,7 @@ class WindowJoin(Join):
         """Partners are in the same window."""
         assigner, outer = self.assigner, self.joining.told(aside)
         if isinstance(assigner, Session):
-            return Matcher(outer, gap=min(microseconds(assigner.gap), FARTHEST_US // 2))
+            gap = microseconds(assigner.gap) + assigner.inclusive  # pairs tell no ends
+            return Matcher(outer, gap=min(gap, FARTHEST_US // 2))
         size, slide = microseconds(assigner.size), microseconds(assigner.slide)
         return Matcher(outer, windows=(size, slide, microseconds(assigner.offset) % slide))

@@ -3,6 +3,7 @@
 from operators.aggregates.accumulator import Accumulator
 from operators.windows.assigners import (
     Assigner,
+    Calendar,
     CountWindow,
     Every,
     Session,
@@ -14,6 +15,7 @@ from operators.windows.windowed_stream import WindowedStream
 __all__ = [
     "Accumulator",
     "Assigner",
+    "Calendar",
     "CountWindow",
     "Every",
     "Session",

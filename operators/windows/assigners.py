@@ -6,11 +6,12 @@ the watermark says that all further records are at its end or later.
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from engine.errors import GraphError
 from engine.graph.checks import check_integer
 from operators.durations import ZERO, check_duration, microseconds
+from operators.windows.zones import zone_of
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,7 @@ class Tumbling:
 
     They begin at multiples of `size` since 1970 in UTC, and `offset`:
     `Tumbling(timedelta(days=1), offset=timedelta(hours=-2))` are days of a zone that is two hours
-    ahead.
+    ahead. Where clocks change, `Calendar("day", "Europe/Berlin")` knows.
     """
 
     size: timedelta
@@ -39,7 +40,9 @@ class Tumbling:
 class Sliding:
     """Windows of one size, of which one begins every `slide`: a record is in several.
 
-    They begin at multiples of `slide` since 1970 in UTC, and `offset`.
+    They begin at multiples of `slide` since 1970 in UTC, and `offset`. With a slide longer than the
+    size (hopping windows with gaps) a record is in one window or in none: `Sliding(minute, hour)`
+    are the first minutes of all hours, and other records are left out.
     """
 
     size: timedelta
@@ -50,26 +53,53 @@ class Sliding:
         check_duration("Sliding(): size", self.size)
         check_duration("Sliding(): slide", self.slide)
         check_duration("Sliding(): offset", self.offset, least=None)
-        if self.slide > self.size:
+
+
+Period: TypeAlias = Literal["day", "week", "month", "quarter", "year"]
+"""What `Calendar` counts."""
+
+
+@dataclass(frozen=True)
+class Calendar:
+    """Days, weeks, months, quarters or years of a time zone: `Calendar("day", "Europe/Berlin")`.
+
+    A window begins at midnight of its first day, as clocks of the zone say, and ends where the next
+    begins: a day has 23 or 25 hours where clocks change. Weeks begin on Monday. Where clocks pass
+    over midnight, it begins at the first moment of the new day. The rules are those of the
+    machine's zone data (`zoneinfo`) for the years 1900 to 2200; outside of them clocks do not
+    change. Times in records stay moments: numbers since 1970 in UTC, or datetimes.
+    """
+
+    period: Period
+    zone: str = "UTC"
+
+    def __post_init__(self) -> None:
+        if self.period not in get_args(Period):
             raise GraphError(
-                f"Sliding() got a slide of {self.slide!r}, which is longer than its size "
-                f"{self.size!r}, expected no records between windows",
-                hint="for windows that do not overlap there is Tumbling(size)",
+                f"Calendar() got {self.period!r:.80}, expected one of "
+                f"{', '.join(map(repr, get_args(Period)))}"
             )
+        zone_of(self.zone)
 
 
 @dataclass(frozen=True)
 class Session:
     """Windows of a key that a pause ends: one begins with a record, and ends `gap` after its last.
 
-    Records less than `gap` apart are in one window, those `gap` apart in two. A record out of order
-    between two windows may merge them.
+    Records less than `gap` apart are in one window, those `gap` apart in two: no record is at the
+    end of its window, as in all windows here, and in Beam's sessions. With `inclusive`, those `gap`
+    apart are in one window, too, as in Flink, Kafka Streams and Bytewax. It has the same end, and
+    is complete when the watermark has come to it. A record out of order between two windows may
+    merge them.
     """
 
     gap: timedelta
+    inclusive: bool = False
 
     def __post_init__(self) -> None:
         check_duration("Session(): gap", self.gap)
+        if not isinstance(self.inclusive, bool):
+            raise GraphError(f"Session() got inclusive={self.inclusive!r:.80}, expected a bool")
 
 
 @dataclass(frozen=True)
@@ -97,7 +127,7 @@ class CountWindow:
             )
 
 
-Assigner: TypeAlias = Tumbling | Sliding | Session | CountWindow
+Assigner: TypeAlias = Tumbling | Sliding | Calendar | Session | CountWindow
 """Assigns records to windows."""
 
 
@@ -112,7 +142,10 @@ def in_words(assigner: Assigner) -> str:
     if isinstance(assigner, CountWindow):
         return f"{assigner.size} records every {assigner.slide or assigner.size}"
     if isinstance(assigner, Session):
-        return f"sessions with a gap of {assigner.gap}"
+        kind = "inclusive sessions" if assigner.inclusive else "sessions"
+        return f"{kind} with a gap of {assigner.gap}"
+    if isinstance(assigner, Calendar):
+        return f"{assigner.period}s of {assigner.zone}"
     return f"{assigner.size} every {assigner.slide} from {assigner.offset % assigner.slide}"
 
 

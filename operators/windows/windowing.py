@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import chain
 from typing import Any, Literal, TypeAlias, get_args
 
 from engine.errors import GraphError
@@ -9,7 +10,16 @@ from operators.aggregates import emit_meaning
 from operators.durations import ZERO, check_duration, microseconds
 from operators.event_time import TimeSelector
 from operators.keys import Key, key_meaning
-from operators.windows.assigners import Assigner, CountWindow, Every, Session, in_words
+from operators.windows.assigners import (
+    Assigner,
+    Calendar,
+    CountWindow,
+    Every,
+    Period,
+    Session,
+    in_words,
+)
+from operators.windows.zones import offsets_of
 
 Emit: TypeAlias = Literal["final", "updates"] | Every
 """The times of a window's results: when it is complete ("final"), for each batch that changed it
@@ -35,12 +45,15 @@ class Windowing:
     def time_of_results(self) -> TimeSelector | None:
         """The last instant of a window is the time of its result: a microsecond before its end.
 
-        The watermark reaches it when the window is complete, and not before.
+        The watermark reaches it when the window is complete, and not before: in inclusive sessions
+        at the end.
         """
         if self.time is None:
             return None
         end = _END if self.is_keyed else _END - 1
-        return TimeSelector(end, self.time.unit, column=END_COLUMN, before_us=1)
+        at_end = isinstance(self.assigner, Session) and self.assigner.inclusive
+        before_us = 0 if at_end else 1
+        return TimeSelector(end, self.time.unit, column=END_COLUMN, before_us=before_us)
 
     @property
     def is_keyed(self) -> bool:
@@ -92,9 +105,12 @@ def check_assigner(method: str, assigner: object, kinds: tuple[type, ...]) -> No
 
 def check_length(method: str, assigner: Assigner) -> None:
     """Raise `GraphError` for windows that are longer than times in Rust can be apart."""
-    if isinstance(assigner, CountWindow):
+    if isinstance(assigner, CountWindow | Calendar):
         return
-    length = assigner.gap if isinstance(assigner, Session) else assigner.size
+    if isinstance(assigner, Session):
+        length = assigner.gap
+    else:
+        length = max(assigner.size, assigner.slide)
     if length > _LONGEST:
         raise GraphError(f"{method}() follows windows of {length!r}, expected at most 36,000 years")
 
@@ -105,7 +121,11 @@ def in_numbers(assigner: Assigner) -> tuple[str, list[int]]:
         size = min(assigner.size, _MOST_RECORDS)
         return "counts", [size, min(assigner.slide or size, size)]
     if isinstance(assigner, Session):
-        return "sessions", [microseconds(assigner.gap)]
+        kind = "inclusive sessions" if assigner.inclusive else "sessions"
+        return kind, [microseconds(assigner.gap)]
+    if isinstance(assigner, Calendar):
+        first, changes = offsets_of(assigner.zone)
+        return "calendar", [*_PERIODS[assigner.period], first, *chain.from_iterable(changes)]
     numbers = (assigner.size, assigner.slide, assigner.offset % assigner.slide)
     return "slices", [microseconds(each) for each in numbers]
 
@@ -114,6 +134,14 @@ def _shown(value: Any) -> str:
     return value.__name__ if isinstance(value, type) else f"{value!r:.80}"
 
 
+_PERIODS: dict[Period, tuple[int, int, int]] = {
+    "day": (1, 0, 0),
+    "week": (7, -3, 0),
+    "month": (0, 0, 1),
+    "quarter": (0, 0, 3),
+    "year": (0, 0, 12),
+}
+"""How many days, the day since 1970 with which one begins, and how many months, for Rust."""
 _LONGEST = timedelta(microseconds=2**60)
 _MOST_RECORDS = 2**60
 """More records than any window has."""

@@ -25,12 +25,14 @@ offsets = st.integers(-50, 50)
 ASSIGNERS: dict[str, Any] = {
     "tumbling": st.builds(lambda size, offset: Tumbling(us(size), us(offset)), durations, offsets),
     "sliding": st.builds(
-        lambda one, other, offset: Sliding(us(max(one, other)), us(min(one, other)), us(offset)),
+        lambda size, slide, offset: Sliding(us(size), us(slide), us(offset)),
         durations,
         durations,
         offsets,
     ),
-    "session": st.builds(lambda gap: Session(us(gap)), durations),
+    "session": st.builds(
+        lambda gap, inclusive: Session(us(gap), inclusive), durations, st.booleans()
+    ),
     "count": st.builds(
         lambda one, other: CountWindow(max(one, other), min(one, other)),
         st.integers(1, 6),

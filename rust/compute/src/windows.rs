@@ -74,8 +74,9 @@ impl<T: SliceTable, W: WindowTable<Wanted = T::Wanted, Error = T::Error>> Window
             Assigner::Sliced(windows) => {
                 Self::Sliced(Box::new(Sliced::new(windows, lateness, emit)))
             }
-            Assigner::Sessions { gap } => {
-                Self::Sessions(Keyed::new(Sessions::new(gap, lateness, tells_changes)))
+            Assigner::Sessions { gap, inclusive } => {
+                let sessions = Sessions::new(gap, lateness, tells_changes);
+                Self::Sessions(Keyed::new(sessions.inclusive(inclusive)))
             }
             Assigner::Counted { size, slide } => {
                 Self::Counted(Keyed::new(Counted::new(size, slide, tells_changes)))

@@ -7,8 +7,9 @@ use crate::windows::{LONGEST, Windows, WindowsError};
 pub enum Assigner {
     /// Windows of one size, wherever the records are.
     Sliced(Windows),
-    /// Those of a key that a pause of so many microseconds ends.
-    Sessions { gap: i64 },
+    /// Those of a key that a pause of so many microseconds ends, or a longer one where times that are so
+    /// far apart are in one.
+    Sessions { gap: i64, inclusive: bool },
     /// Those of so many records of a key, one beginning every `slide` records.
     Counted { size: i64, slide: i64 },
 }
@@ -18,12 +19,30 @@ impl Assigner {
         if !(1..=LONGEST).contains(&gap) {
             return Err(WindowsError::Size(gap));
         }
-        Ok(Self::Sessions { gap })
+        let inclusive = false;
+        Ok(Self::Sessions { gap, inclusive })
+    }
+
+    /// Sessions of which one goes on with a time that is a gap behind its last.
+    #[must_use]
+    pub fn inclusive(self) -> Self {
+        match self {
+            Self::Sessions { gap, .. } => Self::Sessions {
+                gap,
+                inclusive: true,
+            },
+            other => other,
+        }
     }
 
     pub fn counted(size: i64, slide: i64) -> Result<Self, WindowsError> {
-        // As windows that microseconds make.
-        Windows::new(size, slide, 0).map(|_| Self::Counted { size, slide })
+        if !(1..=LONGEST).contains(&size) {
+            return Err(WindowsError::Size(size));
+        }
+        if !(1..=size).contains(&slide) {
+            return Err(WindowsError::Count { slide, size });
+        }
+        Ok(Self::Counted { size, slide })
     }
 }
 

@@ -3,7 +3,7 @@
 //! No Python, no I/O, no clock: times and watermarks are arguments, in microseconds. Windows that
 //! overlap share slices: a record is taken in once, and a window is the merge of its slices.
 //!
-//! - [`Windows`] says where windows and slices begin.
+//! - [`Windows`] says where windows and slices begin, and [`Calendar`] where days and months do.
 //! - [`Assigner`] says which windows there are, of these kinds or others.
 //! - [`Slices`] keeps a table for each slice, and tells which windows are complete.
 //! - [`Sessions`] and [`Counted`] say the same of windows that each key has of its own: those that
@@ -13,6 +13,7 @@
 //! - [`RadixHeap`] gives numbers in the order of times.
 
 mod assigner;
+mod calendar;
 mod compact;
 mod counted;
 mod due;
@@ -24,6 +25,7 @@ mod spans;
 mod windows;
 
 pub use assigner::Assigner;
+pub use calendar::{Calendar, Period};
 pub use compact::Live;
 pub use counted::Counted;
 pub use numbered::{Given, Intake, Numbered, Numbers, Part, Stop, Trial};

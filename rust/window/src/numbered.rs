@@ -232,6 +232,14 @@ impl Numbered {
         (is_empty || is_worth_it).then(|| each!(&mut self.kind, windows => windows.compact(keys)))
     }
 
+    /// Whether a window has this time; else it lies in a gap between two.
+    pub fn has(&self, time: i128) -> bool {
+        match (self.assigner, i64::try_from(time - self.base)) {
+            (Assigner::Sliced(windows), Ok(near)) => windows.has(near),
+            _ => true,
+        }
+    }
+
     /// What times in windows are counted from.
     pub fn base(&self) -> i128 {
         self.base
@@ -309,7 +317,7 @@ impl Numbered {
     fn near_anew(&mut self, time: i128) -> Result<i64, Miss> {
         let all = each!(&self.kind, windows => windows.all());
         let slide = match self.assigner {
-            Assigner::Sliced(windows) => windows.slide(),
+            Assigner::Sliced(windows) => windows.slide().ok_or(Miss::Far)?,
             Assigner::Sessions { .. } => 1,
             Assigner::Counted { .. } => return Err(Miss::Far),
         };
@@ -333,8 +341,13 @@ impl Kind {
             Assigner::Sliced(windows) => {
                 Self::Sliced(Sliced::new(windows, lateness, tells_changes))
             }
-            Assigner::Sessions { gap } => {
-                Self::Sessions(Sessions::new(gap, lateness, tells_changes))
+            Assigner::Sessions { gap, inclusive } => {
+                let spans = crate::sessions::Sessions::new(gap, lateness, tells_changes);
+                Self::Sessions(Sessions::new(
+                    spans.inclusive(inclusive),
+                    lateness,
+                    tells_changes,
+                ))
             }
             Assigner::Counted { size, slide } => {
                 Self::Counted(Counted::new(size, slide, tells_changes))

@@ -33,7 +33,10 @@ pub use session::{Ended, Placement};
 /// ```
 #[derive(Debug)]
 pub struct Sessions {
+    /// From its last time to the end of a session inside here.
     gap: i64,
+    /// By how much that end is behind the one that others see.
+    beyond: i64,
     lateness: i64,
     /// Whether all changes are told; else those of sessions that are complete.
     tells_changes: bool,
@@ -55,6 +58,7 @@ impl Sessions {
     pub fn new(gap: i64, lateness: u64, tells_changes: bool) -> Self {
         Self {
             gap,
+            beyond: 0,
             lateness: i64::try_from(lateness).unwrap_or(i64::MAX),
             tells_changes,
             watermark: i64::MIN,
@@ -65,6 +69,16 @@ impl Sessions {
             changed: Vec::new(),
             begun: 0,
         }
+    }
+
+    /// Whether times that are a gap apart are in one session, too. It ends as the others do, and is
+    /// complete when the watermark is at its end. Before the first time.
+    #[must_use]
+    pub fn inclusive(mut self, inclusive: bool) -> Self {
+        self.beyond = i64::from(inclusive);
+        self.gap += self.beyond;
+        self.due = Due::new(self.gap);
+        self
     }
 
     /// Takes in a time of the key with this number.
@@ -158,6 +172,8 @@ impl Sessions {
     /// had come. The session's number, which is the next.
     pub fn restore(&mut self, key: usize, span: Window, watermark: Option<i64>) -> usize {
         let before = self.last.get(key).copied().unwrap_or(NONE);
+        let (start, end) = (span.start, span.end + self.beyond);
+        let span = Window { start, end };
         let is_complete = watermark.is_some_and(|watermark| span.end - 1 <= watermark);
         let number = self.begin(key, span, (before, NONE), is_complete);
         if self.tells_changes {
@@ -342,7 +358,11 @@ impl Spans for Sessions {
     }
 
     fn window(&self, number: usize) -> Window {
-        self.of_number[number].span
+        let span = self.of_number[number].span;
+        Window {
+            start: span.start,
+            end: span.end - self.beyond,
+        }
     }
 
     fn key(&self, number: usize) -> usize {
@@ -358,7 +378,7 @@ impl Spans for Sessions {
     fn met(&self, key: usize, time: i64) -> impl Iterator<Item = usize> {
         let end = time.saturating_add(self.gap);
         self.of_key(key).filter(move |number| {
-            let span = self.window(*number);
+            let span = self.of_number[*number].span;
             time < span.end && span.start < end
         })
     }

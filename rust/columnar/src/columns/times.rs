@@ -34,7 +34,7 @@ impl Bounds {
     ) -> Result<Self, AggregateError> {
         let are_whole = |unit: Unit| match assigner {
             Assigner::Sliced(windows) => windows.are_whole(unit.microseconds()),
-            Assigner::Sessions { gap } => {
+            Assigner::Sessions { gap, .. } => {
                 gap % unit.microseconds() == 0 && before % unit.microseconds() == 0
             }
             Assigner::Counted { .. } => true,

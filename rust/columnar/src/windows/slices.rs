@@ -83,6 +83,9 @@ pub(super) fn add_rows(
     let mut current = 0;
     for (row, time) in (0..).zip(times) {
         if slices.is_empty() || !slices[current].0.has(*time) {
+            if !windows.windows().has(*time) {
+                continue; // it lies between two windows
+            }
             if windows.table(template, *time)?.is_none() {
                 late(row);
                 continue;

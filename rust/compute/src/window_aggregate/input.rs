@@ -26,6 +26,11 @@ pub(crate) trait TakeIn {
     /// Whether records have times.
     const TIMED: bool = true;
 
+    /// Whether a window has this time; else it lies in a gap between two.
+    fn has(&self, _time: i64) -> bool {
+        true
+    }
+
     /// Takes in a record. False if it is late.
     fn add(&mut self, at: (Encoded, i64), record: Record) -> Result<bool, Problem>;
 
@@ -43,6 +48,11 @@ pub(crate) trait TakeIn {
 }
 
 impl TakeIn for Sliced<Groups> {
+    #[inline]
+    fn has(&self, time: i64) -> bool {
+        self.windows().has(time)
+    }
+
     #[inline]
     fn add(&mut self, (key, time): (Encoded, i64), record: Record) -> Result<bool, Problem> {
         let Some(groups) = self.table(record.wanted, time)? else {
@@ -168,6 +178,9 @@ impl Input {
                 Read::Other => foreign(encoded)?,
             },
         };
+        if !state.has(time) {
+            return Ok(());
+        }
         let canonical = key::canonical(key, &mut self.scratch)?;
         let record = Record {
             wanted,

@@ -10,7 +10,7 @@ use crate::state::{KeyedEntries, restored};
 use oka_codec::{Decoder, encode};
 use oka_columnar::WindowAggregate as OverColumns;
 use oka_compute::Emit;
-use oka_window::{Assigner, Windows, WindowsError};
+use oka_window::{Assigner, Calendar, Period, Windows, WindowsError};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyString};
@@ -22,9 +22,10 @@ use std::sync::Mutex;
 /// `key`, `wanted` and `names` are those of `Aggregate`. `time` is a `TimeTuple`. `times` is an object with methods: of what is at the
 /// path but is no number, or where numbers count nothing, `microseconds` gives the time; `form` of
 /// the first time gives 1970 in its form, and `like` of that a function, which gives microseconds in
-/// this form. `windows` are "slices" with size, slide and offset, or "sessions" with the gap, in
-/// microseconds as `lateness` is, or "counts" with size and slide, for which there is no time: those
-/// that are full come by `complete`. With `updates`, windows come as they change. Over columns, times are a column, and results `pyarrow.RecordBatch`es
+/// this form. `windows` are "slices" with size, slide and offset, or "sessions" or "inclusive sessions"
+/// with the gap, in microseconds as `lateness` is; or a "calendar" of so many days, one of which begins a
+/// window, or so many months, with the offset of its zone, and moments with the offset from then on; or
+/// "counts" with size and slide, for which there is no time: those that are full come by `complete`. With `updates`, windows come as they change. Over columns, times are a column, and results `pyarrow.RecordBatch`es
 /// with columns `window_start` and `window_end`. With `keeps_late`, `take_late` gives what came too late.
 ///
 /// `rescue` is that of `Aggregate`, and so is `copies_keys`: where each key has windows of its own, and of slices over columns.
@@ -337,11 +338,28 @@ pub(crate) fn assigner((name, numbers): (String, Vec<i64>)) -> PyResult<Assigner
             let windows = Windows::new(*size, *slide, *offset);
             Ok(windows.map_err(refused)?.into())
         }
+        ("calendar", [days, first, months, offset, changes @ ..]) if changes.len() % 2 == 0 => {
+            let period = match months {
+                0 => Period::Days {
+                    count: *days,
+                    first: *first,
+                },
+                _ => Period::Months(*months),
+            };
+            let changes = changes.chunks_exact(2).map(|pair| (pair[0], pair[1]));
+            let offsets = std::iter::once((i64::MIN, *offset)).chain(changes);
+            let calendar = Calendar::of(period, offsets.collect()).map_err(refused)?;
+            Ok(Windows::from(calendar).into())
+        }
         ("sessions", [gap]) => Assigner::sessions(*gap).map_err(refused),
+        ("inclusive sessions", [gap]) => {
+            let sessions = Assigner::sessions(*gap).map_err(refused)?;
+            Ok(sessions.inclusive())
+        }
         ("counts", [size, slide]) => Assigner::counted(*size, *slide).map_err(refused),
         _ => Err(PyValueError::new_err(format!(
-            "windows {name:?} of the numbers {numbers:?}, expected slices of 3, sessions of 1 or \
-             counts of 2"
+            "windows {name:?} of the numbers {numbers:?}, expected slices of 3, sessions of 1, \
+             counts of 2 or a calendar of 4 and more"
         ))),
     }
 }

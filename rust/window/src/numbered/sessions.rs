@@ -19,9 +19,13 @@ pub(super) struct Sessions {
 }
 
 impl Sessions {
-    pub(super) fn new(gap: i64, lateness: u64, tells_changes: bool) -> Self {
+    pub(super) fn new(
+        spans: crate::sessions::Sessions,
+        lateness: u64,
+        tells_changes: bool,
+    ) -> Self {
         Self {
-            spans: crate::sessions::Sessions::new(gap, lateness, tells_changes),
+            spans,
             forms: Vec::new(),
             tells_changes,
             gives_again: lateness > 0 && !tells_changes,

@@ -2,10 +2,10 @@
 
 Here are the 26 tests of its sliding windower, four of its session windower, and of its operators
 three folds (tumbling, sliding, session), collect, count, max, min and reduce: 38. The others of
-these files do not apply: three say that a pause of exactly the gap ends no session, which here it
-does, for else results would depend on when a watermark comes; six are of its own data structures,
-one of the clock of the machine, and one is a benchmark. test_event_clock.py is of a clock that the
-machine's drives, test_join_window.py of joins.
+these files do not apply: three say that a pause of exactly the gap ends no session, which it does
+here unless sessions are inclusive (`test_kinds`); six are of its own data structures, one of the
+clock of the machine, and one is a benchmark. test_event_clock.py is of a clock that the machine's
+drives, test_join_window.py of joins.
 
 Times are seconds behind the origin that windows are aligned to. Bytewax's clock says after each
 record that what follows is not earlier.

@@ -89,6 +89,9 @@ impl FoldedWindows {
         // Beside each of the numbers that are taken, which record it is of.
         let mut rows = Vec::with_capacity(CHUNK);
         for (row, (key, (time, form))) in numbers.into_iter().zip(times).enumerate() {
+            if !self.windows.has(time) {
+                continue; // it lies between two windows
+            }
             match self.windows.add(key, time, form, &mut taken) {
                 Ok(()) => rows.resize(taken.numbers.len(), row),
                 Err(Miss::Late) => late.append(&records[row])?,
@@ -132,6 +135,9 @@ impl FoldedWindows {
         self.at = at;
         let (key, record) = self.split(batch.get_item(at)?)?;
         let (time, form) = self.time(&record)?;
+        if !self.windows.has(time) {
+            return Ok(());
+        }
         let key = self.keys.number(&key)?;
         let trial = match self.windows.trial(key, time) {
             Ok(trial) => trial,
