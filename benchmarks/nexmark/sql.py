@@ -80,6 +80,7 @@ DIFFERENCES = {
     "all columns but `extra` of the bid; the benchmark has all columns of both",
     "q10": "rows go where those of other queries go, not to files; `ParquetFiles(partition_by=…)` "
     "divides them",
+    "q12": "windows are by the clock of the machine, so that no two runs have the same",
     "q14": "CHAR_LENGTH and REPLACE count characters, not a function in Java; times of day "
     "are called `day`, `night` and `other`",
     "q18": "`channel`, `url` and `extra` are left out; of several bids of a bidder at one "

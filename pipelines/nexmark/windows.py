@@ -103,6 +103,20 @@ def q11_columns(tables: Tables) -> Stream[Any]:
     return counts.map_batches(lambda batch: batch.rename_columns([*SESSION]))
 
 
+def q12(tables: Tables) -> Stream[Any]:
+    """The number of bids of each bidder in each ten seconds of the machine's clock."""
+    timed = tables.bids("bidder").with_ingestion_time()
+    counts = timed.key_by(lambda each: each[0]["bidder"]).window(Tumbling(TEN_SECONDS)).count()
+    return counts.map(lambda count: dict(zip(SESSION, count, strict=True)))
+
+
+def q12_columns(tables: Tables) -> Stream[Any]:
+    """As `q12`."""
+    timed = tables.bids("bidder").with_ingestion_time("arrived")
+    counts = timed.key_by("bidder").window(Tumbling(TEN_SECONDS)).count()
+    return counts.map_batches(lambda batch: batch.rename_columns([*SESSION]))
+
+
 def highest(records: Iterable[dict[str, Any]], group: Any, value: str) -> list[dict[str, Any]]:
     """The records with the highest value of their group; a field or a function gives the group."""
     best: dict[Any, list[dict[str, Any]]] = {}
