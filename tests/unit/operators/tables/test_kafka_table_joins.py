@@ -1,6 +1,7 @@
 """Joins of two tables, by the table of Kafka Streams' documentation.
 
-"Joining", KTable-KTable Join, in the developer guide of Kafka Streams (Apache-2.0): of each record
+"Joining", KTable-KTable Join, in the developer guide of Kafka Streams (Apache-2.0), and the same in
+its wiki ("Kafka Streams Join Semantics"), with which it was compared: of each record
 that comes the result of an inner, a left and an outer join, all of one key. There a result of no
 row is a tombstone where there was one before, and nothing otherwise.
 """
