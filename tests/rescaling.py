@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 import pyarrow as pa
@@ -27,12 +27,15 @@ from engine.job import JobHandle
 from engine.plan import Plan
 from engine.testing.threads import ThreadLauncher
 from operators import (
+    Count,
+    CountDistinct,
     ListState,
     ProcessContext,
     ProcessFunction,
     Session,
     Sliding,
     Stream,
+    Sum,
     TaskContext,
     Tumbling,
     ValueState,
@@ -139,13 +142,13 @@ class Job:
         chance = self._chance = random.Random(f"rescale {self.seed}")
         self.parallelisms = [chance.randint(1, 5) for _ in range(chance.randint(2, 4))]
         self.kind = chance.choice(list(KINDS))
-        self.columns = chance.random() < 0.4 and self.kind != "process"
+        self.columns = chance.random() < 0.4 and KINDS[self.kind].of_columns
         self.source = chance.choice(["files", "files", "collection", "function"])
         self.batch_size = chance.choice([1, 3, 10, 40])
         self.rate = chance.choice([None, None, 5000.0])
         self.numbers = iter(range(1 << 30))
         self.left = self._splits()
-        self.right = self._splits() if self.kind in JOINS else []
+        self.right = self._splits() if KINDS[self.kind].joins else []
 
     def _splits(self) -> list[list[Record]]:
         chance = self._chance
@@ -168,14 +171,18 @@ class Job:
     def expected(self) -> list[Any]:
         left = [record for split in self.left for record in split]
         right = [record for split in self.right for record in split]
-        return sorted(KINDS[self.kind][1](left, right))
+        return sorted(KINDS[self.kind].expected(left, right))
 
     def pipeline(self) -> Any:
+        kind = KINDS[self.kind]
         left = self._stream("left", self.left)
-        right = self._stream("right", self.right) if self.kind in JOINS else left
-        made = KINDS[self.kind][0](left, right, NAMES if self.columns else (0, 1, 2))
-        out = made.to_records().map(values) if self.columns else made
-        if self.kind == "process":
+        right = self._stream("right", self.right) if kind.joins else left
+        made = kind.make(left, right, NAMES if self.columns else (0, 1, 2))
+        if self.columns:
+            out = made.to_records().map(values)
+        else:
+            out = made if kind.flat is None else made.flat_map(kind.flat)
+        if not kind.has_late:
             return [out.sink(Collect()).named("out")]
         late = made.side("late").to_records().sink(Collect()).named("late")
         return [out.sink(Collect()).named("out"), late]
@@ -333,6 +340,41 @@ def together(left: list[Record], right: list[Record]) -> Iterator[Any]:
                 yield (*one, *other)
 
 
+def apart(records: list[Record], _right: Any) -> Iterator[Any]:
+    counts: dict[tuple[int, int], int] = defaultdict(int)
+    for key, at, _ in records:
+        if at % WIDTH < GAP:
+            counts[key, at - at % WIDTH] += 1
+    for (key, start), count in counts.items():
+        yield key, count, start, start + GAP
+
+
+def summed(records: list[Record], _right: Any) -> Iterator[Any]:
+    for key, at, n in records:
+        seen = [m for other, time_, m in records if other == key and at - WIDTH <= time_ <= at]
+        yield key, at, n, sum(seen), len(set(seen))
+
+
+def whenever(left: list[Record], right: list[Record]) -> Iterator[Any]:
+    yield from ((*one, *other) for one in left for other in right if one[0] == other[0])
+
+
+def accompanied(left: list[Record], right: list[Record]) -> Iterator[Any]:
+    keys = {key for key, *_ in right}
+    yield from (record for record in left if record[0] in keys)
+
+
+def greatest(records: list[Record], _right: Any) -> Iterator[Any]:
+    for key in {key for key, *_ in records}:
+        own = sorted((each for each in records if each[0] == key), key=lambda each: -each[2])
+        yield from ((*each, rank) for rank, each in enumerate(own[:3], 1))
+
+
+def counted(records: list[Record], _right: Any) -> Iterator[Any]:
+    if records:
+        yield len(records), sum(n for *_, n in records)
+
+
 def in_order(records: list[Record], _right: Any) -> Iterator[Any]:
     yield from records
 
@@ -353,31 +395,87 @@ def _joined(left: Any, right: Any, names: Any, method: str, **settings: Any) -> 
     return made
 
 
-KINDS: dict[str, tuple[Make, Callable[[Any, Any], Iterator[Any]]]] = {
-    "tumbling": (
+class Kind(NamedTuple):
+    """A kind of job."""
+
+    make: Make
+    expected: Callable[[Any, Any], Iterator[Any]]
+    joins: bool = False
+    has_late: bool = True
+    of_columns: bool = True
+    flat: Callable[[Any], list[Any]] | None = None
+    """What a result of records is as rows, where it is none."""
+
+
+KINDS: dict[str, Kind] = {
+    "tumbling": Kind(
         lambda s, _, names: s.key_by(names[0]).window(Tumbling(us(WIDTH))).count(),
         tumbled,
     ),
-    "sliding": (
+    "sliding": Kind(
         lambda s, _, names: s.key_by(names[0]).window(Sliding(us(WIDTH), us(SLIDE))).sum(names[2]),
         slid,
     ),
-    "sessions": (
+    "windows with gaps": Kind(
+        lambda s, _, names: s.key_by(names[0]).window(Sliding(us(GAP), us(WIDTH))).count(),
+        apart,
+    ),
+    "sessions": Kind(
         lambda s, _, names: s.key_by(names[0]).window(Session(us(GAP))).count(),
         sessions,
     ),
-    "interval join": (
+    "over": Kind(
+        lambda s, _, names: (
+            s.key_by(names[0])
+            .over(us(WIDTH))
+            .aggregate(sum=Sum(names[2]), different=CountDistinct(names[2]))
+        ),
+        summed,
+        flat=lambda result: [(*result[0], *result[1].values())],
+    ),
+    "sort": Kind(lambda s, _, names: s.key_by(names[0]).sort_by_time(), in_order),
+    "top": Kind(
+        lambda s, _, names: s.key_by(names[0]).top_n(3, names[2], emit="final"),
+        greatest,
+        has_late=False,
+        flat=lambda result: [(*each, rank) for rank, each in enumerate(result[1], 1)],
+    ),
+    "without a key": Kind(
+        lambda s, _, names: s.aggregate(n=Count(), sum=Sum(names[2]), emit="final"),
+        counted,
+        has_late=False,
+        flat=lambda result: [tuple(result.values())],
+    ),
+    "interval join": Kind(
         lambda left, right, names: _joined(
             left, right, names, "interval_join", between=(us(LOW), us(HIGH))
         ),
         near,
+        joins=True,
     ),
-    "window join": (
+    "window join": Kind(
         lambda left, right, names: _joined(
             left, right, names, "window_join", first=(Tumbling(us(WIDTH)),)
         ),
         together,
+        joins=True,
     ),
-    "process": (lambda s, _, names: s.key_by(names[0]).process(InOrder()), in_order),
+    "join": Kind(
+        lambda left, right, names: _joined(left, right, names, "join"),
+        whenever,
+        joins=True,
+        has_late=False,
+    ),
+    "semi join": Kind(
+        lambda left, right, names: left.key_by(names[0]).semi_join(right.key_by(names[0])),
+        accompanied,
+        joins=True,
+        has_late=False,
+    ),
+    "process": Kind(
+        lambda s, _, names: s.key_by(names[0]).process(InOrder()),
+        in_order,
+        has_late=False,
+        of_columns=False,
+    ),
 }
-JOINS = ("interval join", "window join")
