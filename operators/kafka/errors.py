@@ -31,7 +31,8 @@ def storage_error(
     `is_away`: the same request may pass later.
     """
     cause = error if last is None or last.error is None or not is_away(error) else last.error
-    name = cause.name()
+    # Whether a connection's end by TLS is told as such, or as one of the transport, is by chance.
+    name = "_SSL" if "SSL routines" in cause.str() else cause.name()
     if name in REFUSED:
         return StorageError(f"{what}: {cause.str()} ({name})", REFUSED[name], code=name)
     if is_away(error):

@@ -165,7 +165,7 @@ def test_tls_with_an_authority_of_ones_own(
 @pytest.mark.parametrize(
     ("listener", "how", "words"),
     [
-        ("tls", "stranger.pem", r"(?s)SSL handshake failed.*certificate.*hint: .*ssl_ca_location"),
+        ("tls", "stranger.pem", r"(?s)certificate verify failed.*hint: .*ssl_ca_location"),
         ("tls", None, r"(?s)has not answered.*hint: .*security_protocol"),
         ("users", "authority.pem", r"(?s)SSL.*hint: .*security_protocol"),
     ],
