@@ -153,7 +153,10 @@ def test_a_failure_at_the_end_names_the_operator() -> None:
     [
         (lambda s: s.count(emit="last"), "count() got emit='last', expected 'updates' or 'final'"),
         (lambda s: s.reduce(max, emit=True), "reduce() got emit=True"),
-        (lambda s: s.aggregate(), "aggregate() got nothing, expected aggregations by name"),
+        (
+            lambda s: s.aggregate(),
+            "aggregate() got nothing, expected aggregations or accumulators by name",
+        ),
         (lambda s: s.aggregate(n=Count("n")), "Count() got 'n', expected nothing"),
         (lambda s: s.aggregate(n=Count), "aggregate() got n=Count, expected an aggregation"),
         (lambda s: s.aggregate(n="count"), "aggregate() got n='count', expected an aggregation"),
