@@ -403,6 +403,15 @@ fn exported(aggregate: &mut Aggregate) -> (Vec<u8>, Kept) {
     (layout, encoded(copied))
 }
 
+/// A key with its value, where t-digests do not say in which direction they merge next.
+fn either_direction((key, mut value): (Vec<u8>, Vec<u8>)) -> (Vec<u8>, Vec<u8>) {
+    let digest = value.windows(5).position(|it| it == [2, 1, 20, 200, 0]);
+    if let Some(at) = digest {
+        value[at + 5] &= !4;
+    }
+    (key, value)
+}
+
 /// An aggregate for each of these keys alone goes on as the one that had them all.
 #[test]
 fn others_go_on_with_what_is_exported() {
@@ -430,8 +439,7 @@ fn others_go_on_with_what_is_exported() {
         .flat_map(|key| values.iter().map(move |v| (key, v)))
     {
         let frame = columns(&batch(Arc::clone(key), Arc::clone(value)));
-        // The state of those that follow is told by `tests/property/test_aggregates.py`.
-        for aggregation in Aggregation::ALL.into_iter().take(11) {
+        for aggregation in Aggregation::ALL {
             let mut whole = over(aggregation);
             if whole.add(&frame).is_err() {
                 continue; // no such values
@@ -450,7 +458,11 @@ fn others_go_on_with_what_is_exported() {
                 assert_eq!(exported(&mut other).1, entries[at..=at]);
                 other.add(&frame).unwrap();
                 let found = exported(&mut other).1;
-                assert_eq!(found.iter().find(|it| it.0 == key), Some(&expected[at]));
+                let found = found.iter().find(|it| it.0 == key).cloned();
+                assert_eq!(
+                    found.map(either_direction),
+                    Some(either_direction(expected[at].clone()))
+                );
                 compared += 1;
             }
             let mut none = over(aggregation);
@@ -466,7 +478,7 @@ fn others_go_on_with_what_is_exported() {
             );
         }
     }
-    assert_eq!(compared, 2 * keys.len() * (11 + 11 + 7 + 7 + 7 + 3));
+    assert_eq!(compared, 2 * keys.len() * (20 + 17 + 9 + 9 + 9 + 4));
 }
 
 #[test]

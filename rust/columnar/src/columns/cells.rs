@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, NullArray, RecordBatch, UInt64Array};
+use arrow_array::{Array, ArrayRef, NullArray, RecordBatch, UInt64Array, new_empty_array};
 use arrow_schema::DataType;
 use arrow_select::concat::concat;
 use arrow_select::take::take;
@@ -86,6 +86,7 @@ pub(crate) fn decoded(data_type: &DataType, cells: &[&[u8]]) -> Result<ArrayRef,
             data_type,
             each(cells, |value| integral(&value))?.into_iter(),
         )?,
+        Some(KeyKind::Form) | None if cells.is_empty() => new_empty_array(data_type),
         Some(KeyKind::Form) | None => {
             let rows = each(cells, bytes)?.into_iter().flatten();
             let rows = rows.map(|row| Ok(unframed(row.into_vec(), 1)?.to_batch()?));
