@@ -41,6 +41,8 @@ def test_five_swaps_under_a_hundred_thousand_records_a_second(runtime: str) -> N
     (applied,) = outcome.versions
     assert len(applied) >= 2  # all six, where the machine has time for it
     assert outcome.overall.records > 0
+    # Where the machine falls behind from the start on, no record is outside of it.
+    assert outcome.around_swaps.records > 0 or not outcome.outside.records
 
 
 @pytest.mark.parametrize("transport", ["shm", "ipc", "tcp"])
