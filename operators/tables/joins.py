@@ -76,10 +76,8 @@ class Joins(Generic[K]):
         Of columns, results have those of both, as in `interval_join`, and one more, "kind", if they
         are changes.
         """
-        operator = self._unbounded(
-            UnboundedJoin, right, function, how, expire_after, (time, right_time), unit
-        )
-        return self._then(operator, right)
+        times = time, right_time
+        return self._unbounded(UnboundedJoin, right, function, how, expire_after, times, unit)
 
     def semi_join(
         self,
@@ -106,9 +104,7 @@ class Joins(Generic[K]):
             [('ann', 'Oslo')]
         """
         times = time, right_time
-        return self._then(
-            self._unbounded(SemiJoin, right, None, "inner", expire_after, times, unit), right
-        )
+        return self._unbounded(SemiJoin, right, None, "inner", expire_after, times, unit)
 
     def anti_join(
         self,
@@ -135,9 +131,7 @@ class Joins(Generic[K]):
             [('bob', 'Rome')]
         """
         times = time, right_time
-        return self._then(
-            self._unbounded(AntiJoin, right, None, "inner", expire_after, times, unit), right
-        )
+        return self._unbounded(AntiJoin, right, None, "inner", expire_after, times, unit)
 
     @abstractmethod
     def _side(self, method: str, time: Time, unit: Unit, *, timed: bool) -> JoinInput:
@@ -152,7 +146,7 @@ class Joins(Generic[K]):
         expire_after: timedelta | None,
         times: tuple[Time, Time],
         unit: Unit,
-    ) -> UnboundedJoin:
+    ) -> Stream[Any]:
         method, keep_us = kind.name, None
         if not isinstance(right, Joins):
             raise GraphError(
@@ -176,7 +170,5 @@ class Joins(Generic[K]):
         if not (left.paired or other.paired):
             keys = (each.columns if each.changes else each.key for each in (left, other))
             check_keys_alike(method, *keys)
-        return kind(Joining((left, other), how, function), keep_us)
-
-    def _then(self, operator: UnboundedJoin, right: "Joins[K]") -> Stream[Any]:
+        operator = kind(Joining((left, other), how, function), keep_us)
         return then((*self._inputs, *second(right._inputs)), operator, operator.name)
