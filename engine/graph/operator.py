@@ -37,7 +37,8 @@ class Properties:
     """Its parallelism unless `with_parallelism` sets one; None is the job's."""
 
     alone: bool = False
-    """Whether one task does all of it: more by `with_parallelism` are refused."""
+    """Whether one task does all of it: its parallelism is 1, and more by `with_parallelism` are
+    refused."""
 
     on_error: OnError = "fail"
     """The treatment of records that its function fails on."""
@@ -136,6 +137,8 @@ class Properties:
         if self.on_error not in get_args(OnError):
             words = ", ".join(map(repr, get_args(OnError)))
             raise GraphError(f"on_error is {self.on_error!r}, expected one of {words}")
+        if self.alone:
+            object.__setattr__(self, "parallelism", 1)
         if self.parallelism is not None:
             check_integer("parallelism", self.parallelism, 1)
         if self.two_inputs and (self.side_input or not self.accepts_encoded):

@@ -8,7 +8,20 @@ from operators.keys import Item, check_item
 
 
 @dataclass(frozen=True)
-class Variance(Aggregation):
+class _OfSample(Aggregation):
+    """An aggregation of a sample, or of a whole population."""
+
+    population: bool = field(default=False, kw_only=True)
+    """Whether the numbers are all there are: the divisor is their count, not one less."""
+
+    @property
+    def parameters(self) -> tuple[float, ...]:
+        """By how much the divisor is less than the count."""
+        return (0.0 if self.population else 1.0,)
+
+
+@dataclass(frozen=True)
+class Variance(_OfSample):
     """The variance of numbers, a float: of a sample, or of a whole population.
 
     A sample has none of a single number: None. It is stable for numbers far from zero, as by
@@ -25,14 +38,7 @@ class Variance(Aggregation):
         [('a', {'v': 13.0, 's': 2.943920288775949})]
     """
 
-    population: bool = field(default=False, kw_only=True)
-    """Whether the numbers are all there are: the divisor is their count, not one less."""
     kind: ClassVar[str] = "variance"
-
-    @property
-    def parameters(self) -> tuple[float, ...]:
-        """By how much the divisor is less than the count."""
-        return (0.0 if self.population else 1.0,)
 
 
 @dataclass(frozen=True)
@@ -61,19 +67,13 @@ class _OfPairs(Aggregation):
 
 
 @dataclass(frozen=True)
-class Covariance(_OfPairs):
+class Covariance(_OfPairs, _OfSample):
     """The covariance of two items, a float: of a sample, or of a population, as for `Variance`.
 
     Over columns, a row where one of the two is null is left out, here and in the next two.
     """
 
-    population: bool = field(default=False, kw_only=True)
     kind: ClassVar[str] = "covariance"
-
-    @property
-    def parameters(self) -> tuple[float, ...]:
-        """By how much the divisor is less than the count."""
-        return (0.0 if self.population else 1.0,)
 
 
 @dataclass(frozen=True)

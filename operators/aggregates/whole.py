@@ -63,7 +63,6 @@ class Whole(BatchOperator):
         """It may give columns, and merges updates if it emits them."""
         of_keys = self.of_all.properties
         return Properties(
-            parallelism=1,
             alone=True,
             accepts_columns=True,
             compacts=of_keys.compacts,
@@ -148,9 +147,7 @@ class FoldedWhole(BatchOperator):
             "value": self.fold.meaning,
             **emit_meaning(self.emit),
         }
-        return Properties(
-            parallelism=1, alone=True, compacts=self.emit == "updates", meaning=meaning
-        )
+        return Properties(alone=True, compacts=self.emit == "updates", meaning=meaning)
 
     def open(self, context: TaskContext) -> BatchFunction:
         """Without parts."""

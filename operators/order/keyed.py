@@ -158,5 +158,5 @@ class KeyedOrder(Generic[T]):
                 f"top_n() got descending={descending!r:.80}, expected True or False, or one of "
                 f"them for each of {len(items)} in by"
             )
-        operator = TopN(self._key, self._paired, n, by, descending, emit, on_error)
+        operator = TopN(self._key, self._paired, n, by, each, emit, on_error)
         return then(self._inputs, operator, "top_n")

@@ -28,7 +28,8 @@ class TopN(BatchOperator):
     paired: bool
     most: int
     by: Item | tuple[Item, ...] | None
-    descending: bool | tuple[bool, ...] = True
+    descending: tuple[bool, ...]
+    """Of each item to rank by, whether the greatest is first."""
     emit: Emit = "updates"
     on_error: OnError = "fail"
 
@@ -43,17 +44,10 @@ class TopN(BatchOperator):
                 "key": key_meaning(self.key, self.paired),
                 "most": self.most,
                 "by": key_meaning(self.by, paired=False),
-                "descending": list(self.descending_of_each),
+                "descending": list(self.descending),
                 **emit_meaning(self.emit),
             },
         )
-
-    @property
-    def descending_of_each(self) -> tuple[bool, ...]:
-        """Of each item to rank by, whether the greatest is first."""
-        if isinstance(self.descending, tuple):
-            return self.descending
-        return (self.descending,) * (len(self.by) if isinstance(self.by, tuple) else 1)
 
     def open(self, context: TaskContext) -> BatchFunction:
         """The first records of the keys of one task."""
@@ -97,7 +91,7 @@ class _TopN(BatchFunction):
                 own = self._operator
                 by = own.by if isinstance(own.by, tuple) else (own.by,)
                 key = None if own.paired else own.key
-                self._top = TopColumns(key, by, own.descending_of_each, own.most)
+                self._top = TopColumns(key, by, own.descending, own.most)
             else:
                 self._top = TopRecords(self._operator, self._context)
         elif are_columns != self._top.are_columns:
@@ -119,7 +113,7 @@ class TopRecords:
         self._most = operator.most
         self._rows = RecordRows(operator.key, operator.paired, None, context)
         self._find = key_finder(operator.by)
-        are_before = [_above if each else _below for each in operator.descending_of_each]
+        are_before = [_above if each else _below for each in operator.descending]
         several = isinstance(operator.by, tuple) and len(operator.by) > 1
         self._is_before = _in_turn(are_before) if several else are_before[0]
         self._kept: dict[int, list[tuple[Any, Any]]] = {}

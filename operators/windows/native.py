@@ -60,7 +60,6 @@ class NativeWindows(BatchOperator, GivesTime):
     def properties(self) -> Properties:
         """It takes encoded batches and columns."""
         return Properties(
-            parallelism=None if self.windowing.is_keyed else 1,
             alone=not self.windowing.is_keyed,
             accepts_encoded=True,
             accepts_columns=True,

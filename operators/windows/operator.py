@@ -34,7 +34,6 @@ class Windows(BatchOperator, GivesTime):
         """The output of late records, the treatment of those that fail, the state's meaning."""
         meaning = {"kind": "windows", **self.windowing.meaning, "value": self.fold.meaning}
         return Properties(
-            parallelism=None if self.windowing.is_keyed else 1,
             alone=not self.windowing.is_keyed,
             on_error=self.on_error,
             outputs=(LATE,),
