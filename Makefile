@@ -70,7 +70,7 @@ CARGO_TEST := RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings cargo
 # on meanwhile, and lets them go first.
 test: ## everything that must pass: lint, types, Rust and Python tests
 	@$(MAKE) --no-print-directory --jobs=3 $(BUILT) $(PROGRAMS) $(K8S_TOOLS)
-	@nice $(MAKE) --no-print-directory lint rust-test k8s-check & checked=$$!; \
+	@nice -n 19 $(MAKE) --no-print-directory lint rust-test k8s-check & checked=$$!; \
 		$(MAKE) --no-print-directory python-test; tested=$$?; \
 		wait $$checked && exit $$tested
 

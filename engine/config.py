@@ -122,7 +122,7 @@ class JobConfig:
     marker_interval: int = 100
     warmup_seconds: float = 0.0
     start_timeout_seconds: float = 300.0
-    connect_timeout_seconds: float = 30.0
+    connect_timeout_seconds: float = 60.0
     reconnect_timeout_seconds: float = 10.0
     port_range: str | None = None
     resources: Mapping[str, Mapping[str, float]] = dataclasses.field(default_factory=dict)

@@ -81,9 +81,9 @@ def run_half(pipelines: Any, folder: Path, *sources: Halves, **settings: Any) ->
         wait_until(lambda: handle._finished.done() or {it.id for it in sources} <= _reached)
         if handle._finished.done():
             handle.wait_finished()
-        handle.savepoint("half", stop="now", timeout=60)
+        handle.savepoint("half", stop="now", timeout=300)
         try:
-            handle.wait_finished(60)
+            handle.wait_finished(300)
         except JobStopped:
             return
         raise AssertionError("the job ran to its end, expected that it was stopped")

@@ -54,7 +54,7 @@ def ask(cluster: Cluster, program: str, *arguments: str) -> str:
         *(sys.executable, "-c", program, *arguments),
         env=cluster.environment(), stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
-    told, _ = asked.communicate(timeout=60)
+    told, _ = asked.communicate(timeout=300)
     return str(told)
 
 

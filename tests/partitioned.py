@@ -145,9 +145,9 @@ def job(pipeline: Pipeline, **settings: Any) -> JobHandle:
 def stop(handle: JobHandle, savepoint: str) -> None:
     """Stop a job with a savepoint."""
     try:
-        handle.savepoint(savepoint, stop="now", timeout=60)
+        handle.savepoint(savepoint, stop="now", timeout=300)
         with suppress(JobStopped):
-            handle.wait_finished(60)
+            handle.wait_finished(300)
     finally:
         handle.cancel()
         handle.wait_stopped()

@@ -14,7 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-FEW = 3
+FEW = 10
 """The most failures that are looked at again: with more of them, something is broken."""
 FAILED = Path(__file__).parents[1] / ".pytest_cache/v/cache/lastfailed"
 

@@ -56,7 +56,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if self.server.take("before", self.command):
             self.refuse()
             return
-        upstream = http.client.HTTPConnection(self.server.to, timeout=60)
+        upstream = http.client.HTTPConnection(self.server.to, timeout=300)
         try:
             upstream.request(self.command, self.path, body, dict(self.headers))
             answer = upstream.getresponse()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 
-def wait_until(condition: Callable[[], Any], seconds: float = 60.0) -> Any:
+def wait_until(condition: Callable[[], Any], seconds: float = 300.0) -> Any:
     """What the condition gives as soon as it is true; raises AssertionError if it never is."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:

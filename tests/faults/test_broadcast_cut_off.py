@@ -64,7 +64,7 @@ def broadcast(cluster: Cluster, cut_off_seconds: float, reconnect_timeout: float
             wait_until(lambda: network.counters()[2].received_bytes - before > SIZE / 4)
             second.cut_off()
             plug_in.start()
-            output, errors = driver.communicate(timeout=90)
+            output, errors = driver.communicate(timeout=300)
         finally:
             driver.kill()
             plug_in.cancel()

@@ -74,7 +74,7 @@ def test_a_worker_that_is_killed_in_the_middle(
     pid = process_of(handle, *victim)
     os.kill(pid, signal.SIGKILL)
     with pytest.raises(engine.WorkerLost) as caught:
-        handle.wait_finished(60)
+        handle.wait_finished(300)
     handle.wait_stopped()
     assert caught.value.task.startswith(victim[0])
 
@@ -88,7 +88,7 @@ def test_cancel_in_the_middle(runtime: str, tmp_path: Path) -> None:
     wait_until(mark.exists)
     handle.cancel()
     with pytest.raises(engine.JobCancelled):
-        handle.wait_finished(60)
+        handle.wait_finished(300)
     handle.wait_stopped()
 
 
@@ -101,7 +101,7 @@ def test_cancel_while_it_starts(runtime: str, after: float) -> None:
     time.sleep(after)
     handle.cancel()
     with contextlib.suppress(engine.JobCancelled):
-        handle.wait_finished(60)
+        handle.wait_finished(300)
     handle.wait_stopped()
 
 
@@ -132,7 +132,7 @@ def test_cancel_while_a_loader_takes_nothing(runtime: str, tmp_path: Path) -> No
         wait_until(begun.exists)
         handle.cancel()
         with pytest.raises(engine.JobCancelled):
-            handle.wait_finished(60)
+            handle.wait_finished(300)
         handle.wait_stopped()
     finally:
         with contextlib.suppress(ProcessLookupError):
@@ -169,7 +169,7 @@ def test_a_node_that_answers_no_more_is_a_lost_channel(ray_cluster: None, tmp_pa
     go.touch()
     try:
         with pytest.raises(engine.ChannelLost) as caught:
-            handle.wait_finished(60)
+            handle.wait_finished(300)
         handle.wait_stopped()
     finally:
         with contextlib.suppress(ProcessLookupError):
@@ -254,7 +254,7 @@ def test_the_drivers_end_in_the_middle(number: signal.Signals, tmp_path: Path) -
         workers = psutil.Process(driver.pid).children(recursive=True)
         assert len(workers) == 4  # the fork server is one of them
         os.kill(driver.pid, number)
-        driver.wait(timeout=60)
-        _gone, alive = psutil.wait_procs(workers, timeout=60)
+        driver.wait(timeout=300)
+        _gone, alive = psutil.wait_procs(workers, timeout=300)
     assert not alive
     wait_until(lambda: not folder.exists())

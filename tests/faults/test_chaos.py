@@ -221,7 +221,7 @@ def job_folders(driver: Driver) -> list[str]:
 
 def check_end(driver: Driver, *, survives: bool) -> None:
     """The driver ends; what it says is right, and each file that has its name is whole."""
-    told, errors = driver.process.communicate(timeout=120)
+    told, errors = driver.process.communicate(timeout=300)
     status = driver.process.returncode
     if survives:
         assert status == 0, errors

@@ -108,7 +108,7 @@ def fill(path: Path) -> None:
                 continue
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("away", ["answers 503", "is silent"])
 def test_an_s3_that_is_away_costs_time_and_nothing_else(
     away: Away, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -125,8 +125,8 @@ def test_an_s3_that_is_away_costs_time_and_nothing_else(
             assert memory() - before < MOST_GROWTH_BYTES
             proxy.away = None
             stored = job.statistics().checkpoints
-            wait_until(lambda: job.statistics().checkpoints >= stored + 2, seconds=120)
-        result = job.wait_finished(120)
+            wait_until(lambda: job.statistics().checkpoints >= stored + 2, seconds=300)
+        result = job.wait_finished(300)
     assert result.statistics.restarts == 0
     assert not checkpointed.servers()
     assert found(tmp_path / "out") == expected(RECORDS)
@@ -172,7 +172,7 @@ def test_files_in_an_s3_that_is_away_are_late_and_nothing_else(
         time.sleep(SECONDS_AWAY)
         proxy.away = None
         hold.unlink()
-        result = job.wait_finished(120)
+        result = job.wait_finished(300)
     assert bool(result.statistics.restarts) == loses
     out = tmp_path / "bucket" / "out"
     found = [int(line) for each in out.glob("part-*") for line in each.read_text().split()]
@@ -240,7 +240,7 @@ def test_a_job_ends_whose_last_checkpoint_has_nowhere_to_go(
             assert not job._finished.done(), "its records are not lost, only not final"
             hold.unlink()
         with pytest.raises(StorageError, match="the last checkpoint could not be written") as ended:
-            job.wait_finished(60)
+            job.wait_finished(300)
         job.wait_stopped()
         assert "--resume latest" in str(ended.value)
         if trouble == "a file":
@@ -253,7 +253,7 @@ def test_a_job_ends_whose_last_checkpoint_has_nowhere_to_go(
         )
         others = [] if not running else [one]
         handle = JobHandle(Plan.of([again, *others], config), ThreadLauncher())
-        handle.wait_finished(60)
+        handle.wait_finished(300)
         wait_until(lambda: "oka-checkpoints" not in {each.name for each in threading.enumerate()})
     assert found(tmp_path / "out") == expected(400)
     assert left_over(tmp_path / "out") == []
@@ -269,7 +269,7 @@ def test_a_job_ends_whose_checkpoints_are_removed(is_held: bool, tmp_path: Path)
         if not is_held:
             (tmp_path / checkpointed.HOLD).unlink()
         with pytest.raises(Fenced, match="were removed under the job"):
-            job.wait_finished(60)
+            job.wait_finished(300)
         job.wait_stopped()
 
 

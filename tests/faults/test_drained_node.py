@@ -23,7 +23,7 @@ from tests.integration import checkpointed
 from tests.integration.checkpointed import expected, found, held, left_over, newest
 from tests.waiting import wait_until
 
-pytestmark = [needs_hosts, pytest.mark.ray, pytest.mark.timeout(300)]
+pytestmark = [needs_hosts, pytest.mark.ray, pytest.mark.timeout(900)]
 
 OWN = f"{NAME}e"
 RECORDS = 4000

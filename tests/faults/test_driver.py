@@ -70,8 +70,8 @@ def end(driver: subprocess.Popen[str], runtime: str, number: signal.Signals) -> 
     workers = workers_of(driver, runtime)
     assert len(workers) == (4 if runtime == "ray" else 5)  # the fork server is one of them
     os.kill(driver.pid, number)
-    driver.wait(timeout=60)
-    _gone, alive = psutil.wait_procs(workers, timeout=60)
+    driver.wait(timeout=300)
+    _gone, alive = psutil.wait_procs(workers, timeout=300)
     assert not alive
 
 

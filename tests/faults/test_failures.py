@@ -83,7 +83,7 @@ def test_a_worker_that_is_killed(runtime: str, victim: str, tmp_path: Path) -> N
     pid = int(wait_until(lambda: (folder / victim).exists() and (folder / victim).read_text()))
     os.kill(pid, signal.SIGKILL)
     with pytest.raises(engine.WorkerLost) as caught:
-        handle.wait_finished(60)
+        handle.wait_finished(300)
     handle.wait_stopped()
     assert victim in caught.value.task
     assert caught.value.status.startswith(
@@ -97,7 +97,7 @@ def test_cancel_stops_a_job(runtime: str) -> None:
     wait_until(lambda: handle.statistics().records > 0)
     handle.cancel()
     with pytest.raises(engine.JobCancelled):
-        handle.wait_finished(timeout=60)
+        handle.wait_finished(timeout=300)
     handle.wait_stopped()
 
 
@@ -111,7 +111,7 @@ def test_cancel_stops_a_job_that_sleeps_in_the_users_code(runtime: str) -> None:
     wait_until(lambda: handle.statistics().source_records > 0)
     handle.cancel()
     with pytest.raises(engine.JobCancelled):
-        handle.wait_finished(timeout=60)
+        handle.wait_finished(timeout=300)
     handle.wait_stopped()
 
 

@@ -228,7 +228,7 @@ def test_hostile_requests() -> None:
         wait_until(lambda: worker.memory_info().rss - before < 16 << 20)
         after = worker.memory_info().rss
         job.stop()
-        counted = job.wait_finished(60).statistics
+        counted = job.wait_finished(300).statistics
     print(
         f"{REQUESTS} requests of {len(KINDS)} kinds, seed {SEED}: {before >> 20} MiB before, "
         f"{most >> 20} at most, {after >> 20} after, {descriptors} descriptors; "
@@ -273,7 +273,7 @@ def is_quiet(worker: psutil.Process) -> bool:
 
 
 def send(port: int, asked: bytes) -> socket.socket:
-    client = socket.create_connection(("127.0.0.1", port), timeout=60)
+    client = socket.create_connection(("127.0.0.1", port), timeout=300)
     with suppress(OSError):  # it may be cut off before it has said all
         client.sendall(asked)
     return client

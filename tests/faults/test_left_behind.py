@@ -115,7 +115,7 @@ def test_the_fork_server_is_killed(tmp_path: Path) -> None:
     with driver(program(), tmp_path / "tmp", str(out), str(mark), stderr=-1, text=True) as started:
         run_until_at_work(started, mark)
         psutil.Process(started.process.pid).children()[0].kill()
-        _, told = started.process.communicate(timeout=60)
+        _, told = started.process.communicate(timeout=300)
         assert "WorkerLost: worker of task" in told
         assert "its fork server ended" in told
         started.wait_nothing_left()

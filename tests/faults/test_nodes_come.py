@@ -74,7 +74,7 @@ def wait_more(folder: Path, seconds: float) -> float:
 DELAYS = [5.0, 15.0, 30.0, 120.0] if "CHAOS_SEEDS" in os.environ else [1.0]
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("delay", DELAYS)
 def test_a_job_waits_for_a_host_to_join_and_for_another_when_that_is_lost(
     tmp_path: Path, delay: float
@@ -99,7 +99,7 @@ def test_a_job_waits_for_a_host_to_join_and_for_another_when_that_is_lost(
 
 
 @pytest.mark.skipif("CHAOS_SEEDS" not in os.environ, reason="`make chaos` cuts links for a minute")
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("spare", [True, False])
 def test_a_host_that_is_cut_off_is_left_for_one_that_is_free(tmp_path: Path, spare: bool) -> None:
     # Where no other host is free, shorter than what Ray takes the host away for, some 60 s.
@@ -123,7 +123,7 @@ CUTS = [*product(("idle", "busy"), ("source", "sink"), ("short", "long"))]
 """What flows meanwhile, whose host is cut off, and for how long."""
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("flow", "who", "length"),
     CUTS if "CHAOS_SEEDS" in os.environ else [("idle", "sink", "long")],

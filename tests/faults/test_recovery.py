@@ -129,7 +129,7 @@ def kill(process: psutil.Process) -> None:
         return
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", seeds("0-1"))
 @pytest.mark.parametrize(
     ("runtime", "storage"),

@@ -118,7 +118,7 @@ def serving(
         wait_until(lambda: is_ready(port) or not is_running(job))
         yield port, job
         job.stop()
-        job.wait_finished(60)
+        job.wait_finished(300)
     finally:
         job.cancel()
 

@@ -202,7 +202,7 @@ def test_printing_where_nobody_reads_is_an_error(
         stderr=subprocess.PIPE,
         text=True,
         env=environment,
-        timeout=60,
+        timeout=300,
     )
     assert done.stderr.startswith(told)
 

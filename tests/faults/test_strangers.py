@@ -53,7 +53,7 @@ class RunningJob:
         raise AssertionError(f"no worker listens on port {self.port}")
 
     def connect(self) -> socket.socket:
-        return socket.create_connection((self.host, self.port), timeout=60)
+        return socket.create_connection((self.host, self.port), timeout=300)
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningJob]:
     yield RunningJob(handle, host, int(port), z85.encode(bytes.fromhex(key)), Path(*folders))
 
     stop.touch()
-    result = handle.wait_finished(timeout=60)
+    result = handle.wait_finished(timeout=300)
     handle.wait_stopped()
     emitted = result.statistics.source_records
     assert emitted > 0
@@ -185,7 +185,7 @@ def test_a_flood_of_half_open_connections(job: RunningJob) -> None:
         wait_until(lambda: job.statistics().refused_connections > refused + 100)
         assert worker.memory_info().rss - memory < 16 * 1024 * 1024
         while selector.get_map():
-            ready = [key.fileobj for key, _ in selector.select(timeout=60)]
+            ready = [key.fileobj for key, _ in selector.select(timeout=300)]
             assert ready, f"{len(selector.get_map())} are still open"
             for stranger in ready:
                 assert isinstance(stranger, socket.socket)

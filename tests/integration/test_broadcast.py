@@ -88,7 +88,7 @@ def test_plasma_gives_each_task_a_view_of_its_nodes_copy(ray_cluster: None, fold
     store = ModelStore(0, None, JobConfig(runtime="ray"), task="publish[0]")
     try:
         sent = encoded(store.publish(pack(folder), "plasma"))
-        for seen in ray.get([receiver.look.remote(sent) for receiver in receivers], timeout=60):
+        for seen in ray.get([receiver.look.remote(sent) for receiver in receivers], timeout=300):
             assert seen["files"] == {
                 "empty": b"",
                 "config.json": b"{}",
@@ -99,10 +99,10 @@ def test_plasma_gives_each_task_a_view_of_its_nodes_copy(ray_cluster: None, fold
             assert seen["aligned"]
         array = np.arange(6.0).reshape(2, 3)
         sent = encoded(store.publish(pack(array), "plasma", 5))
-        seen = ray.get(receivers[0].look.remote(sent), timeout=60)
+        seen = ray.get(receivers[0].look.remote(sent), timeout=300)
         assert (seen["value"], seen["version"]) == (array.tolist(), 5)
         sent = encoded(store.publish(pack(b""), "plasma", 6))
-        assert ray.get(receivers[0].look.remote(sent), timeout=60)["files"] == {"model.bin": b""}
+        assert ray.get(receivers[0].look.remote(sent), timeout=300)["files"] == {"model.bin": b""}
     finally:
         store.close()
         for receiver in receivers:
@@ -127,7 +127,7 @@ def test_plasma_keeps_a_few_models_and_none_after_the_job(ray_cluster: None) -> 
     receiver = ray.remote(Receiver).options(num_cpus=1, resources={"slot": 1}).remote(1)
     try:
         assert exist() == [False] * 6 + [True] * 4
-        assert ray.get(receiver.look.remote(encoded(sent[-1])), timeout=60)["version"] == 10
+        assert ray.get(receiver.look.remote(encoded(sent[-1])), timeout=300)["version"] == 10
         with pytest.raises(ModelError, match=r"model 'model' version 1 could not be received"):
             ray.get(receiver.look.remote(encoded(sent[0])), timeout=30)
     finally:

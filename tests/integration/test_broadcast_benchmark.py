@@ -56,5 +56,5 @@ def oka(*arguments: str) -> subprocess.CompletedProcess[str]:
     program = "from engine.cli.main import main; main()"
     return subprocess.run(
         [sys.executable, "-c", program, *arguments], cwd=ROOT, capture_output=True, text=True,
-        timeout=115, check=False,
+        timeout=300, check=False,
     )  # fmt: skip

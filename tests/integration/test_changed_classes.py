@@ -97,14 +97,14 @@ def stopped(folder: Path, keeps: str, *more: str) -> None:
         wait_until(lambda: newest(folder) >= before + 2)
         told = ["savepoint", str(folder / "checkpoints"), "--name", f"at-{before}", "--stop"]
         assert CliRunner().invoke(commands, told).output == f"at-{before}\n"
-        _, error = driver.communicate(timeout=60)
+        _, error = driver.communicate(timeout=300)
     assert driver.returncode == 0, error
 
 
 def ended(folder: Path, keeps: str) -> tuple[int, str]:
     """The status of the job that goes on, and what it says of its failure."""
     with run(folder, keeps, "--resume", "latest") as driver:
-        _, error = driver.communicate(timeout=60)
+        _, error = driver.communicate(timeout=300)
     return driver.returncode, error
 
 

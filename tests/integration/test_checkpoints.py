@@ -106,7 +106,7 @@ def test_a_job_goes_on_in_place_of_workers_that_are_killed(
             survivors.discard(killed)
             # One more may have been under way, and whole; behind that, the job has noticed.
             wait_for_epoch(tmp_path, newest(tmp_path) + 2)
-    result = job.wait_finished(60)
+    result = job.wait_finished(300)
     assert result.statistics.restarts == 2
     assert result.statistics.checkpoints > 3
     assert "restarts" in str(result)
@@ -123,7 +123,7 @@ def test_a_job_goes_on_when_its_fork_server_was_killed(tmp_path: Path) -> None:
             (server,) = checkpointed.servers()
             server.kill()
             wait_for_epoch(tmp_path, newest(tmp_path) + 2)
-    assert job.wait_finished(60).statistics.restarts == 2
+    assert job.wait_finished(300).statistics.restarts == 2
     assert found(tmp_path / "out") == expected(RECORDS)
     assert left_over(tmp_path / "out") == []
 
@@ -160,7 +160,7 @@ def test_a_source_that_waits_does_not_hold_up_a_job_that_begins_again(
             wait_for_epoch(tmp_path, newest(tmp_path) + 2)
             os.kill(workers("local")[-1], signal.SIGKILL)
             wait_for_epoch(tmp_path, newest(tmp_path) + 2)
-    assert job.wait_finished(60).output == [0, 2]
+    assert job.wait_finished(300).output == [0, 2]
     assert job.statistics().restarts == 2
 
 
@@ -190,7 +190,7 @@ def test_how_long_inputs_wait_at_a_barrier_for_a_slow_one_is_told(tmp_path: Path
             batch_size=1,
         )
         wait_until(lambda: job.statistics().checkpoint_alignment_ms > 100)
-    result = job.wait_finished(60)
+    result = job.wait_finished(300)
     assert result.statistics.checkpoint_alignment_ms > 100
     assert "longest alignment" in str(result)
 
@@ -208,9 +208,9 @@ def test_a_job_goes_on_with_another_parallelism(
             )
             wait_for_epoch(tmp_path, newest(tmp_path) + 1)
             name = f"of-{parallelism}"
-            job.savepoint(name, stop="now", timeout=60)
+            job.savepoint(name, stop="now", timeout=300)
             with pytest.raises(JobCancelled, match="was stopped with the savepoint"):
-                job.wait_finished(60)
+                job.wait_finished(300)
     checkpointed.run(tmp_path, RECORDS, parallelism=last, resume="latest")
     assert found(tmp_path / "out") == expected(RECORDS)
     assert left_over(tmp_path / "out") == []
@@ -221,8 +221,8 @@ def test_a_running_job_is_rescaled(tmp_path: Path) -> None:
         job = engine.submit(*checkpointed.job(tmp_path, RECORDS))
         for parallelism in (4, 3):
             wait_for_epoch(tmp_path, newest(tmp_path) + 2)
-            job.rescale(parallelism, timeout=60)
-    result = job.wait_finished(60)
+            job.rescale(parallelism, timeout=300)
+    result = job.wait_finished(300)
     assert result.config.parallelism == 3
     assert found(tmp_path / "out") == expected(RECORDS)
     assert left_over(tmp_path / "out") == []
@@ -234,14 +234,14 @@ def test_a_job_that_is_stopped_while_it_is_rescaled_ends(tmp_path: Path) -> None
         wait_for_epoch(tmp_path, 1)
         job.stop()
         with suppress(CheckpointError):  # it may be over before
-            job.rescale(3, timeout=60)
-        job.wait_finished(60)
+            job.rescale(3, timeout=300)
+        job.wait_finished(300)
     with held(tmp_path / "other"):
         job = engine.submit(*checkpointed.job(tmp_path / "other", RECORDS))
         wait_for_epoch(tmp_path / "other", 1)
-        job.rescale(3, timeout=60)
+        job.rescale(3, timeout=300)
         job.stop()
-        job.wait_finished(60)
+        job.wait_finished(300)
 
 
 def test_what_a_job_cannot_be_rescaled_to_is_refused_while_it_runs(tmp_path: Path) -> None:
@@ -252,11 +252,11 @@ def test_what_a_job_cannot_be_rescaled_to_is_refused_while_it_runs(tmp_path: Pat
             with pytest.raises(GraphError, match=r"parallelism is .*, expected an integer >= 1"):
                 job.rescale(wrong)  # type: ignore[arg-type]
         with pytest.raises(CheckpointError, match=r"16 ports, and the tasks .* listen on"):
-            job.rescale(9, timeout=60)
+            job.rescale(9, timeout=300)
         folder = str(tmp_path / "checkpoints")
         done = CliRunner().invoke(commands, ["rescale", folder, "-p", "9"])
         assert "16 ports, and the tasks" in str(done.exception)
-    assert job.wait_finished(60).config.parallelism == 2
+    assert job.wait_finished(300).config.parallelism == 2
     assert found(tmp_path / "out") == expected(RECORDS)
 
 
@@ -264,24 +264,24 @@ def test_two_who_rescale_at_once_are_told(tmp_path: Path) -> None:
     with held(tmp_path), ThreadPoolExecutor() as pool:
         job = engine.submit(*checkpointed.job(tmp_path, RECORDS))
         wait_for_epoch(tmp_path, 1)
-        asked = [pool.submit(job.rescale, tasks, timeout=60) for tasks in (3, 4)]
+        asked = [pool.submit(job.rescale, tasks, timeout=300) for tasks in (3, 4)]
         told = [each.exception() for each in asked]
     assert None in told
     for error in filter(None, told):
         assert isinstance(error, CheckpointError)
         assert "rescaled before: ask again" in str(error) or "has ended" in str(error)
-    assert job.wait_finished(60).config.parallelism in (3, 4)
+    assert job.wait_finished(300).config.parallelism in (3, 4)
     assert found(tmp_path / "out") == expected(RECORDS)
 
 
 def test_a_savepoint_stays_and_its_name_is_taken_once(tmp_path: Path) -> None:
     with held(tmp_path):
         job = engine.submit(*checkpointed.job(tmp_path, RECORDS))
-        epoch = job.savepoint("kept", timeout=60)
+        epoch = job.savepoint("kept", timeout=300)
         with pytest.raises(CheckpointError, match="there is a savepoint 'kept'"):
-            job.savepoint("kept", timeout=60)
-        last = job.savepoint("end", stop="drain", timeout=60)
-    job.wait_finished(60)
+            job.savepoint("kept", timeout=300)
+        last = job.savepoint("end", stop="drain", timeout=300)
+    job.wait_finished(300)
     log = CheckpointLog(open_storage(tmp_path / "checkpoints"))
     assert {name: each.epoch for name, each in log.savepoints().items()} == {
         "kept": epoch,
@@ -289,7 +289,7 @@ def test_a_savepoint_stays_and_its_name_is_taken_once(tmp_path: Path) -> None:
     }
     assert all(task.finished for task in log.savepoints()["end"].tasks)
     with pytest.raises(CheckpointError, match="the job has ended"):
-        job.savepoint("late", timeout=60)
+        job.savepoint("late", timeout=300)
 
 
 def test_a_job_is_rescaled_while_it_runs(tmp_path: Path) -> None:
@@ -301,7 +301,7 @@ def test_a_job_is_rescaled_while_it_runs(tmp_path: Path) -> None:
             done = CliRunner().invoke(commands, ["rescale", folder, "-p", parallelism])
             assert done.exit_code == 0, done.exception
             wait_for_epoch(tmp_path, newest(tmp_path) + 2)  # a request meanwhile is refused
-    assert job.wait_finished(60).config.parallelism == 3
+    assert job.wait_finished(300).config.parallelism == 3
     assert found(tmp_path / "out") == expected(RECORDS)
     assert left_over(tmp_path / "out") == []
 
@@ -316,7 +316,7 @@ def test_a_driver_that_is_stopped_with_a_savepoint_has_not_failed(tmp_path: Path
         wait_for_epoch(tmp_path, 1)
         done = CliRunner().invoke(commands, ["savepoint", folder, "--name", "here", "--stop"])
         assert done.output == "here\n"
-        _, told = driver.communicate(timeout=60)
+        _, told = driver.communicate(timeout=300)
     assert driver.returncode == 0
     assert "stopped with the savepoint 'here'" in told
     assert "--resume here" in told
@@ -324,7 +324,7 @@ def test_a_driver_that_is_stopped_with_a_savepoint_has_not_failed(tmp_path: Path
     with subprocess.Popen([*run, "--resume", "here"], stderr=subprocess.PIPE, text=True) as driver:
         wait_for_epoch(tmp_path, before + 1)
         driver.send_signal(signal.SIGINT)
-        _, told = driver.communicate(timeout=60)
+        _, told = driver.communicate(timeout=300)
     assert driver.returncode == 130
     assert told.endswith("--resume latest goes on behind its last checkpoint\nstopped\n")
 
@@ -375,7 +375,7 @@ def test_records_that_fail_are_on_the_side_once(tmp_path: Path) -> None:
             wait_for_epoch(tmp_path, newest(tmp_path) + 2)
             os.kill(workers("local")[-1], signal.SIGKILL)
             wait_for_epoch(tmp_path, newest(tmp_path) + 2)
-    result = job.wait_finished(60)
+    result = job.wait_finished(300)
     assert result.statistics.restarts == 2
     lines = "".join(path.read_text() for path in (tmp_path / "bad").iterdir())
     assert sorted(map(int, lines.splitlines())) == list(range(0, 1000, 10))
@@ -412,4 +412,4 @@ def test_checkpoints_of_a_running_job_are_removed_only_by_force(tmp_path: Path) 
         wait_for_epoch(tmp_path, newest(tmp_path) + 2)
         assert CliRunner().invoke(commands, [*remove, "--force"]).exit_code == 0
         with pytest.raises(Fenced, match=r"taken over|were removed"):
-            job.wait_finished(60)
+            job.wait_finished(300)

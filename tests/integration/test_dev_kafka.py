@@ -36,7 +36,7 @@ def begun(folder: Path, *arguments: str, **environment: str) -> subprocess.Popen
 
 def oka(folder: Path, *arguments: str, **environment: str) -> tuple[int, str]:
     with begun(folder, *arguments, **environment) as process:
-        output, errors = process.communicate(timeout=100)
+        output, errors = process.communicate(timeout=300)
         return process.returncode, output + errors
 
 
@@ -92,7 +92,7 @@ def test_what_ends_during_up_leaves_nothing(
     with begun(folder, "up", "kafka") as process:
         wait_until(lambda: any(moment in line for line in programs_on(folder)))
         process.send_signal(number)
-        process.communicate(timeout=60)
+        process.communicate(timeout=300)
     wait_until(lambda: not programs_on(folder))
     wait_until(lambda: not folder.exists())
 
@@ -195,7 +195,7 @@ def test_a_fetch_that_does_not_end_well(tmp_path: Path, how: str) -> None:
         if how == "is killed":
             wait_until((tmp_path / "fetching").exists)
             process.kill()
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=300)
     if how == "fails":
         assert "Maven could not fetch the jars of kafka-" in said
         assert "[ERROR] no route to it" in said

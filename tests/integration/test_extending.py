@@ -45,7 +45,7 @@ def run(program: str, files: dict[str, str], folder: Path) -> subprocess.Complet
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stderr

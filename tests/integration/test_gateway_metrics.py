@@ -47,7 +47,7 @@ def test_a_scrape_tells_of_all_gateways_of_the_port(gateways: int, tmp_path: Pat
         assert list(waiting) == [200] * 12
         assert [scraped(port) for _ in range(12)] == [(0, (24, 0, 0, 0))] * 12
         job.stop()
-        assert job.wait_finished(60).statistics.requests_answered == 24
+        assert job.wait_finished(300).statistics.requests_answered == 24
 
 
 def scraped(port: int) -> tuple[int, tuple[int, ...]]:

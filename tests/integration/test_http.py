@@ -39,7 +39,7 @@ class Client:
     """One connection, which is kept as long as this is."""
 
     def __init__(self, port: int) -> None:
-        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
 
     def __del__(self) -> None:
         self._connection.close()
@@ -67,7 +67,7 @@ def served(
     finally:
         job.cancel()
         with suppress(JobCancelled, engine.OperatorError):
-            job.wait_finished(60)
+            job.wait_finished(300)
 
 
 def is_running(job: engine.JobHandle) -> bool:
@@ -125,7 +125,7 @@ def test_a_request_and_its_answer(runtime: str, tasks: int) -> None:
         }
         assert client("GET", "/other")[0] == 404
         job.stop()
-        result = job.wait_finished(60)
+        result = job.wait_finished(300)
     assert result.statistics.requests_answered == 1
 
 
@@ -174,7 +174,7 @@ def test_what_fails_is_answered_and_the_job_lives(
         assert client("POST", "/", b"4")[::2] == (200, b"0.25")
         assert is_running(job)
         job.stop()
-        result = job.wait_finished(60)
+        result = job.wait_finished(300)
     assert sum(each.errors for each in result.statistics.operators) == 2
     log = capfd.readouterr().err
     for name, error in failed.items():
@@ -198,7 +198,7 @@ def test_a_record_of_another_source_still_fails_the_job() -> None:
         return requests.union(source(Collection([1]))).map(refuse)  # type: ignore[arg-type]
 
     with served(handle) as (_, job), pytest.raises(engine.OperatorError, match="no request"):
-        job.wait_finished(60)
+        job.wait_finished(300)
 
 
 class Speechless(Exception):
@@ -442,7 +442,7 @@ def test_too_many_are_refused(tmp_path: Path) -> None:
         (tmp_path / "go").touch()
         assert [each.result()[0] for each in asked] == [200, 200]
         job.stop()
-        counted = job.wait_finished(60).statistics
+        counted = job.wait_finished(300).statistics
         assert (counted.requests_expired, counted.requests_refused) == (0, 1)
 
 
@@ -561,7 +561,7 @@ def test_it_is_ready_when_the_first_model_is(tmp_path: Path) -> None:
     finally:
         job.cancel()
         with suppress(JobCancelled):
-            job.wait_finished(60)
+            job.wait_finished(300)
 
 
 def test_a_model_serves(tmp_path: Path) -> None:
@@ -587,7 +587,7 @@ def test_https() -> None:
     trusting = ssl.create_default_context(cafile=certificate)
 
     def ask(context: ssl.SSLContext) -> int:
-        connection = http.client.HTTPSConnection("localhost", port, context=context, timeout=60)
+        connection = http.client.HTTPSConnection("localhost", port, context=context, timeout=300)
         with closing(connection):
             connection.request("GET", "/")
             return connection.getresponse().status
@@ -607,7 +607,7 @@ def test_https() -> None:
     finally:
         job.cancel()
         with suppress(JobCancelled):
-            job.wait_finished(60)
+            job.wait_finished(300)
 
 
 def test_a_certificate_that_is_none(tmp_path: Path) -> None:
@@ -638,7 +638,7 @@ def test_a_job_that_is_stopped_finishes_what_it_has(tmp_path: Path) -> None:
         wait_until(lambda: not is_ready(port))
         (tmp_path / "go").touch()
         assert asked.result()[::2] == (200, b"done")
-        job.wait_finished(60)
+        job.wait_finished(300)
 
 
 SLOW = """
@@ -679,7 +679,7 @@ def test_sigterm_drains_where_it_is_asked_to(tmp_path: Path, is_in_time: bool) -
             assert asked.result()[::2] == (200, b"done")
         else:
             assert asked.exception() or asked.result()[0] == 503
-        said, _ = process.communicate(timeout=60)
+        said, _ = process.communicate(timeout=300)
         assert process.returncode == 128 + signal.SIGTERM
         assert ("records at the sinks" in said) == is_in_time
 
@@ -767,11 +767,11 @@ def test_gateways_on_several_nodes(ray_cluster: None, encryption: bool) -> None:
         wait_until(ask)
         assert found == {(b"0", True), (b"1", True)}
         job.stop()
-        assert job.wait_finished(60).statistics.requests_answered >= 4
+        assert job.wait_finished(300).statistics.requests_answered >= 4
     finally:
         job.cancel()
         with suppress(JobCancelled, engine.EngineError):
-            job.wait_finished(60)
+            job.wait_finished(300)
 
 
 @pytest.mark.parametrize("tasks", [1, 2])
@@ -797,7 +797,7 @@ def test_answers_that_go_on(tasks: int, capfd: pytest.CaptureFixture[str]) -> No
         status, _, said = client("GET", "/?fails=at+once")
         assert (status, said.endswith(b"failed\n")) == (500, True)
         job.stop()
-        job.wait_finished(60)
+        job.wait_finished(300)
     logged = capfd.readouterr().err
     assert "ValueError: no more" in logged
     assert "ValueError: no first" in logged
@@ -822,7 +822,7 @@ def test_a_stream_ends_with_its_client_and_holds_up_nobody(tmp_path: Path) -> No
             assert not (tmp_path / "ended").exists()
         wait_until((tmp_path / "ended").exists)
         job.stop()
-        job.wait_finished(60)
+        job.wait_finished(300)
 
 
 def test_columns_of_requests() -> None:
@@ -890,7 +890,7 @@ def test_what_nobody_waits_for_is_not_worked_on(tmp_path: Path, tasks: int) -> N
         return (passed.rebalance() if tasks > 1 else passed).map(handle).on_nodes(0)
 
     def ask(name: object) -> socket.socket:
-        client = socket.create_connection(("127.0.0.1", port), timeout=60)
+        client = socket.create_connection(("127.0.0.1", port), timeout=300)
         client.sendall(f"GET /?n={name} HTTP/1.1\r\nhost: x\r\n\r\n".encode())
         return client
 

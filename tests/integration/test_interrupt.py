@@ -83,7 +83,7 @@ def interrupted(tmp_path: Path, program: str, *arguments: str) -> tuple[str, str
     with oka(tmp_path, program, *arguments) as started:
         until_at_work(tmp_path)
         interrupt(started)
-        told, errors = started.process.communicate(timeout=60)
+        told, errors = started.process.communicate(timeout=300)
         assert started.process.returncode == 130, errors
         started.wait_nothing_left()
     check_whole(written(tmp_path))
@@ -108,7 +108,7 @@ def test_the_second_ends_at_once(tmp_path: Path, program: str) -> None:
         time.sleep(0.5)
         assert started.process.poll() is None
         interrupt(started)
-        told, errors = started.process.communicate(timeout=60)
+        told, errors = started.process.communicate(timeout=300)
         assert started.process.returncode == 130, errors
         started.wait_nothing_left()
     assert (told, errors) == ("", "stopped\n")
@@ -139,7 +139,7 @@ engine.execute(source(RandomWords()).sink(JsonLines({str(out)!r})))
     with driver(text, tmp_path / "tmp", stderr=-1, text=True) as started:
         until_at_work(tmp_path)
         interrupt(started)
-        _, errors = started.process.communicate(timeout=60)
+        _, errors = started.process.communicate(timeout=300)
         started.wait_nothing_left()
     assert errors.endswith("KeyboardInterrupt\n")
     assert errors.count("/engine/") == 1, errors

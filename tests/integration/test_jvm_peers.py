@@ -38,7 +38,7 @@ def measure(peer: Peer, parallelism: int = 1, rate: float | None = None) -> None
         assert measurement.records == pytest.approx(rate * 3.0, rel=0.1)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("peer", JVM_PEERS, ids=name)
 def test_every_word_is_counted_and_nothing_is_left(peer: Peer, folder: Path) -> None:
     measure(peer)
@@ -46,7 +46,7 @@ def test_every_word_is_counted_and_nothing_is_left(peer: Peer, folder: Path) -> 
     assert still_running(folder) == []
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     "peer", [peer for peer in JVM_PEERS if peer.api in ("datastream", "sql", "native")], ids=name
 )
@@ -54,7 +54,7 @@ def test_two_tasks_of_each_operator(peer: Peer, folder: Path) -> None:
     measure(peer, parallelism=2)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     "peer", [peer for peer in JVM_PEERS if peer.api in ("datastream", "sql")], ids=name
 )
@@ -63,7 +63,7 @@ def test_words_at_a_rate(peer: Peer, folder: Path) -> None:
     measure(peer, rate=50_000)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_a_failure_says_why(folder: Path) -> None:
     peer = JVM_PEERS[0]
     if missing := peer.missing():

@@ -185,7 +185,7 @@ def test_a_topic_that_is_made_anew_is_another(
         if when == "running":  # whatever it sees first
             sees += "|not there any more|or the topic is another"
         with pytest.raises(EngineError, match=sees):
-            handle.wait_finished(60)
+            handle.wait_finished(300)
     finally:
         end(handle)
     if when == "stopped":
@@ -242,7 +242,7 @@ def test_a_topic_that_grows_while_it_is_written(
         wait_until(lambda: len(kafka.read(topic)) == 500)
         kafka.grow(topic, 4)
         GO.set()
-        assert handle.wait_finished(60).statistics.restarts == 0
+        assert handle.wait_finished(300).statistics.restarts == 0
     finally:
         GO.set()
         end(handle)

@@ -466,7 +466,7 @@ def test_impossible_arguments_are_refused(how: dict[str, Any], words: str) -> No
         KafkaSink(**{"topic": "t", "servers": "localhost:9092", **how})
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_it_keeps_the_promises_of_an_exactly_once_sink(kafka: Broker) -> None:
     """But the last: without checkpoints it sends at once."""
     name = f"{kafka.topic()}-"

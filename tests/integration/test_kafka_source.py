@@ -316,7 +316,7 @@ def test_a_topic_that_is_deleted(
             handle = job(pipeline, checkpoints=str(tmp_path), resume="one")
         if on_deleted == "fail":
             with pytest.raises(EngineError, match=f"topic '{names[0]}': it is not there any more"):
-                handle.wait_finished(60)
+                handle.wait_finished(300)
         else:
             kafka.produce(names[1], [b"2"])
             wait_until(lambda: len(came) == 3)

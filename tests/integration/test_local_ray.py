@@ -49,7 +49,7 @@ def run(
         env=environment(temporary),
         capture_output=True,
         text=True,
-        timeout=90,
+        timeout=300,
         check=False,
     )
 

@@ -199,6 +199,6 @@ def test_a_path_that_is_not_there() -> None:
 
 def called(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=60,
+        [sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=300,
         check=False,
     )  # fmt: skip

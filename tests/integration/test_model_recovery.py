@@ -67,7 +67,7 @@ def test_a_worker_is_killed_before_and_behind_a_swap(tmp_path: Path, seed: int) 
         wait_until(lambda: 2 in versions(tmp_path))
         kill_one(chance, workers("local"))
         wait_until(lambda: restarts(job) >= 2)
-    assert job.wait_finished(60).statistics.restarts >= 2
+    assert job.wait_finished(300).statistics.restarts >= 2
     check(tmp_path)
     assert versions(tmp_path) == {1, 2}
 
@@ -88,7 +88,7 @@ def test_models_come_again_with_their_versions(tmp_path: Path, runtime: str, see
             wait_until(lambda than=newest: max(versions(tmp_path), default=0) > than, seconds=60)  # type: ignore[misc]
             kill_one(chance, workers(runtime))
             wait_until(lambda times=kills: restarts(job) >= times, seconds=60)  # type: ignore[misc]
-    job.wait_finished(60)
+    job.wait_finished(300)
     check(tmp_path)
     assert len(versions(tmp_path)) > 1
 
@@ -124,8 +124,8 @@ def test_a_source_of_models_that_has_ended_gives_the_last_again(tmp_path: Path) 
         os.kill(workers("local")[1], signal.SIGKILL)
         wait_until(lambda: restarts(job) >= 1)
         wait_for_epoch(tmp_path, newest(tmp_path) + 2)
-        job.rescale(3, timeout=60)
-    job.wait_finished(60)
+        job.rescale(3, timeout=300)
+    job.wait_finished(300)
     assert [number for number, _, _ in answered(tmp_path)] == list(range(RECORDS))
     assert versions(tmp_path) == {1}
 
@@ -138,7 +138,7 @@ def test_no_checkpoint_begins_before_there_is_a_model(tmp_path: Path) -> None:
         wait_until(lambda: job.statistics().source_records > 0)
         put(tmp_path, 1)
         wait_until(lambda: versions(tmp_path) == {1})
-    job.wait_finished(60)
+    job.wait_finished(300)
     check(tmp_path)
 
 

@@ -115,7 +115,7 @@ def test_tasks_leave_one_node_after_another(
             wait_until(lambda: at(job).isdisjoint(launcher.going))
             before = newest(tmp_path)
             wait_until(lambda before=before: newest(tmp_path) > before)
-    assert job.wait_finished(60).statistics.restarts == 0
+    assert job.wait_finished(300).statistics.restarts == 0
     job.wait_stopped()
     assert found(tmp_path / "out") == expected(RECORDS)
     assert left_over(tmp_path / "out") == []
@@ -168,7 +168,7 @@ def test_workers_start_beside_those_at_work(
             assert {*job._master._workers} & {worker for worker, _ in launcher.starting}
             before = newest(tmp_path)
             wait_until(lambda: newest(tmp_path) > before)
-    assert job.wait_finished(60).statistics.restarts == 0
+    assert job.wait_finished(300).statistics.restarts == 0
     job.wait_stopped()
     assert found(tmp_path / "out") == expected(RECORDS)
     assert left_over(tmp_path / "out") == []
@@ -183,7 +183,7 @@ def test_a_job_whose_driver_is_lost_ends_at_once_and_goes_on_elsewhere(tmp_path:
         wait_until(lambda: newest(tmp_path) >= 2)
         launcher.is_lost = True
         with pytest.raises(DriverLost):
-            job.wait_finished(60)
+            job.wait_finished(300)
         job.wait_stopped()
     checkpointed.run(tmp_path, RECORDS, progress="none", resume="latest")
     assert found(tmp_path / "out") == expected(RECORDS)
@@ -199,7 +199,7 @@ def test_a_job_without_checkpoints_goes_on_where_it_is(
         wait_until(lambda: job.statistics().source_records)
         launcher.going = dict.fromkeys(at(job))
         wait_until(lambda: len(caplog.records) == len(at(job)))
-    job.wait_finished(60)
+    job.wait_finished(300)
     job.wait_stopped()
     assert all("since the job has no checkpoints" in each.message for each in caplog.records)
     assert found(tmp_path / "out") == expected(RECORDS)

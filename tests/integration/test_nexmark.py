@@ -40,7 +40,7 @@ def test_processes_answer_as_the_oracle(
     assert rows_of(result) == Oracle(events).answer(name)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_flink_answers_as_many_rows(tmp_path: Path) -> None:
     if missing := FLINK_SQL.missing():
         pytest.skip(missing)
@@ -52,7 +52,7 @@ def test_flink_answers_as_many_rows(tmp_path: Path) -> None:
         assert measured.cpu_seconds_per_million > 0
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("query", PYTHON_QUERIES)
 @pytest.mark.parametrize("system", ["bytewax", "pathway"])
 def test_python_peers_answer_as_the_oracle(system: str, query: str, tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_python_peers_answer_as_the_oracle(system: str, query: str, tmp_path: Pa
     assert found.cpu_seconds > 0
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("query", sql.PYTHON_QUERIES)
 def test_pyflink_answers_as_many_rows(query: str, tmp_path: Path) -> None:
     if missing := PYTHON_PEERS["pyflink"].missing():

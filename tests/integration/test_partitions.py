@@ -136,7 +136,7 @@ def test_crossings(
     logs.lists["p1"] += rows(1, 30, start=len(logs.lists["p1"]), **later)
     logs.ended, read.discover_seconds = True, None
     last = job(pipeline, **settings | {"resume": "first", "parallelism": parallelism[1]})
-    late = sum(each.late for each in last.wait_finished(60).statistics.operators)
+    late = sum(each.late for each in last.wait_finished(300).statistics.operators)
     last.wait_stopped()
     if feature in ("plain", "rate"):
         check(logs, logs.came)

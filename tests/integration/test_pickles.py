@@ -55,7 +55,7 @@ def python(*arguments: str, cwd: Path) -> str:
         env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -162,7 +162,7 @@ def test_functions_stay_as_they_were_when_the_job_was_submitted(tmp_path: Path) 
         for added in range(2)
     ]
     factor = 1000  # as the next cell of a notebook may do; after the restart, too
-    assert [job.wait_finished(60).output for job in jobs] == [[0, 2, 4], [1, 3, 5]]
+    assert [job.wait_finished(300).output for job in jobs] == [[0, 2, 4], [1, 3, 5]]
     assert sum(job.statistics().restarts for job in jobs) == 1
 
 
@@ -181,6 +181,6 @@ def test_a_forked_process_has_no_part_in_the_job(tmp_path: Path) -> None:
     job = engine.submit(source(Function(waits)).sink(Discard()), progress="none")
     child = multiprocessing.get_context("fork").Process(target=ask)
     child.start()
-    job.wait_finished(60)
+    job.wait_finished(300)
     child.join()
     assert child.exitcode == 0

@@ -117,7 +117,7 @@ def test_a_job_that_waits_says_for_what_and_is_cancelled(caplog: pytest.LogCaptu
     assert told.startswith("3 of 4 workers, waiting for 6 CPUs, for at most 300 s: ")
     handle.cancel()
     with pytest.raises(engine.JobCancelled):
-        handle.wait_finished(60)
+        handle.wait_finished(300)
 
 
 def test_jobs_that_start_at_once_share_what_is_free() -> None:
@@ -131,7 +131,7 @@ def test_jobs_that_start_at_once_share_what_is_free() -> None:
         engine.execute(word_count(), runtime="ray", start_timeout_seconds=0)
     for job in jobs:
         job.stop()
-        result = job.wait_finished(60)
+        result = job.wait_finished(300)
         assert sum(result.output.values()) == result.statistics.source_records
 
 
@@ -236,7 +236,7 @@ def kill_all(program: subprocess.Popen[str]) -> None:
         members = psutil.Process(program.pid).children(recursive=True)
         for process in (psutil.Process(program.pid), *members):
             process.kill()
-        psutil.wait_procs(members, timeout=60)
+        psutil.wait_procs(members, timeout=300)
 
 
 def planned(environment: dict[str, str]) -> str:
@@ -248,7 +248,7 @@ def planned(environment: dict[str, str]) -> str:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=60,  # 5 s on a quiet machine; Ray itself tries for a quarter of an hour
+        timeout=300,  # 5 s on a quiet machine; Ray itself tries for a quarter of an hour
         check=False,
     )
     assert done.returncode == 1, done.stdout + done.stderr
@@ -280,5 +280,5 @@ def test_a_job_cancelled_while_it_starts_leaves_nothing(after: float) -> None:
     time.sleep(after)
     handle.cancel()
     with pytest.raises(engine.JobCancelled):
-        handle.wait_finished(60)
+        handle.wait_finished(300)
     handle.wait_stopped()

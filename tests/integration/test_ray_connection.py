@@ -32,7 +32,7 @@ def program(text: str) -> str:
         env={**os.environ, "RAY_ADDRESS": address},
         capture_output=True,
         text=True,
-        timeout=90,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
@@ -55,13 +55,13 @@ def test_jobs_of_one_program_share_its_connection() -> None:
     printed = program("""
 jobs = [submit(endless)]
 jobs.append(submit(numbers))                 # begins beside it
-assert jobs[1].wait_finished(60).output == [0, 1, 2, 3, 4]
+assert jobs[1].wait_finished(300).output == [0, 1, 2, 3, 4]
 jobs.append(submit(numbers))                 # begins while the one before ends
 jobs[1].wait_stopped()
 assert ray.is_initialized()
-assert jobs[2].wait_finished(60).output == [0, 1, 2, 3, 4]
+assert jobs[2].wait_finished(300).output == [0, 1, 2, 3, 4]
 jobs[0].stop()
-jobs[0].wait_finished(60)
+jobs[0].wait_finished(300)
 for job in jobs: job.wait_stopped()
 assert not ray.is_initialized()
 for job in jobs:
@@ -69,7 +69,7 @@ for job in jobs:
     job.stop(), job.cancel()
 assert not ray.is_initialized()              # nor has that connected it
 ran = []
-threads = [threading.Thread(target=lambda: ran.append(submit(numbers).wait_finished(60)))
+threads = [threading.Thread(target=lambda: ran.append(submit(numbers).wait_finished(300)))
            for _ in range(2)]
 for thread in threads: thread.start()
 for thread in threads: thread.join()
@@ -89,7 +89,7 @@ assert ray.get(mine) == "mine"
 job = submit(endless)
 assert not auto_init_hook.enable_auto_connect
 ray.shutdown()
-try: job.wait_finished(60)
+try: job.wait_finished(300)
 except (engine.WorkerLost, engine.StartError) as error: print(error)
 job.wait_stopped()
 assert not ray.is_initialized()
@@ -169,7 +169,7 @@ def run(variables):
     host = ray.util.get_node_ip_address()
     try:
         job = engine.submit(numbers, runtime="ray", checkpoints="s3://bucket/job", resume="latest")
-        assert job.wait_finished(60).output == [0, 1, 2, 3, 4]
+        assert job.wait_finished(300).output == [0, 1, 2, 3, 4]
     except engine.errors.CheckpointError as error:
         assert f"the worker on host {{host}} cannot write checkpoints: s3://bucket" in str(error)
         print(error)

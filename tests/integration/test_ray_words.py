@@ -102,7 +102,7 @@ def test_all_that_functions_print_arrives_with_the_task_that_printed_it(tmp_path
         },
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stderr

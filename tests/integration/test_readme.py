@@ -86,7 +86,7 @@ def run(
     command: list[str], folder: Path, variables: dict[str, str]
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command, cwd=folder, env=variables, capture_output=True, text=True, timeout=110, check=False
+        command, cwd=folder, env=variables, capture_output=True, text=True, timeout=300, check=False
     )
 
 

@@ -44,7 +44,7 @@ def test_a_worker(folder: Path) -> None:
     assert list(folder.iterdir()) == []
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 @pytest.mark.usefixtures("flink")
 def test_a_task_manager_of_flink(folder: Path) -> None:
     assert measure(case(FLINK, "datastream", "own", "heartbeats, compressed"), 0.5) > 0
@@ -52,7 +52,7 @@ def test_a_task_manager_of_flink(folder: Path) -> None:
     assert jvms() == []
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 @pytest.mark.usefixtures("flink")
 def test_flink_says_why_it_does_not_run(folder: Path) -> None:
     with (

@@ -37,8 +37,8 @@ def test_nothing_is_late(tmp_path: Path, parallelism: int, nothing_left: None) -
     )
     try:
         wait_until(lambda: handle.statistics().source_records > FILES * LINES // 4)
-        handle.rescale(parallelism, timeout=60)
-        result = handle.wait_finished(120)
+        handle.rescale(parallelism, timeout=300)
+        result = handle.wait_finished(300)
     finally:
         handle.cancel()
         handle.wait_stopped()

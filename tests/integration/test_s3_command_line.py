@@ -31,7 +31,7 @@ def oka(*arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
         env=environment(**settings),
         capture_output=True,
         text=True,
-        timeout=90,
+        timeout=300,
         check=False,
     )
 
@@ -50,7 +50,7 @@ def server(*arguments: str, **settings: str) -> Iterator[subprocess.Popen[str]]:
         yield process
     finally:
         process.kill()
-        process.communicate(timeout=60)
+        process.communicate(timeout=300)
 
 
 def printed(process: subprocess.Popen[str]) -> dict[str, str]:
@@ -64,7 +64,7 @@ def printed(process: subprocess.Popen[str]) -> dict[str, str]:
             found[export[1]] = export[2]
         if "AWS_REGION" in found:
             return found
-    raise AssertionError(process.communicate(timeout=60))
+    raise AssertionError(process.communicate(timeout=300))
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -77,7 +77,7 @@ def test_serve_until_it_is_stopped(number: signal.Signals) -> None:
             s3.put_object(Bucket="models", Key="a/b", Body=b"x" * 1_500_000)
             assert (folder / "models/a/b").stat().st_size == 1_500_000
         process.send_signal(number)
-        output, errors = process.communicate(timeout=60)
+        output, errors = process.communicate(timeout=300)
         assert process.returncode == (0 if number == signal.SIGINT else 143)
         assert "1.5 MB received" in output
         assert "Traceback" not in errors
@@ -96,7 +96,7 @@ def test_serve_a_folder_with_keys_of_ones_own(tmp_path: Path) -> None:
         assert "in use" in again.stderr
         assert "hint: another program listens there" in again.stderr
         process.send_signal(signal.SIGINT)
-        output, errors = process.communicate(timeout=60)
+        output, errors = process.communicate(timeout=300)
         assert "my-own-secret" not in output + errors
     assert (tmp_path / "models/key").read_bytes() == b"x"
 

@@ -251,7 +251,7 @@ def test_signatures_are_checked(server: S3Server) -> None:
         put(s3, "key")
     with stranger(server.endpoint, token="made up") as s3, refused("InvalidToken"):
         put(s3, "key")
-    connection = http.client.HTTPConnection(server.endpoint.removeprefix("http://"), timeout=60)
+    connection = http.client.HTTPConnection(server.endpoint.removeprefix("http://"), timeout=300)
     connection.request("GET", "/models?list-type=2")
     answer = connection.getresponse()
     assert (answer.status, b"AccessDenied" in answer.read()) == (403, True)
@@ -273,7 +273,7 @@ def test_a_body_that_is_not_what_was_signed(s3: Any, tmp_path: Path) -> None:
 
 def test_a_body_that_is_cut_off(server: S3Server, s3: Any, tmp_path: Path) -> None:
     url = s3.generate_presigned_url("put_object", Params={"Bucket": "models", "Key": "key"})
-    connection = http.client.HTTPConnection(server.endpoint.removeprefix("http://"), timeout=60)
+    connection = http.client.HTTPConnection(server.endpoint.removeprefix("http://"), timeout=300)
     connection.putrequest("PUT", url.removeprefix(server.endpoint))
     connection.putheader("Content-Length", "1000")
     connection.endheaders()
@@ -298,7 +298,7 @@ def test_temporary_credentials(server: S3Server) -> None:
         url = s3.generate_presigned_url("get_object", Params={"Bucket": "models", "Key": "key"})
     forged = url.replace("Security-Token=", "Security-Token=x")
     for signed, status in ((url, 200), (forged, 403)):
-        connection = http.client.HTTPConnection(server.endpoint.removeprefix("http://"), timeout=60)
+        connection = http.client.HTTPConnection(server.endpoint.removeprefix("http://"), timeout=300)
         connection.request("GET", signed.removeprefix(server.endpoint))
         answer = connection.getresponse()
         assert answer.status == status, answer.read()

@@ -26,7 +26,7 @@ def load() -> None:
 
 
 @pytest.mark.usefixtures("nothing_left")
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_oka_and_what_else_is_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(measure, "DISCONNECTS", 300)
     file = tmp_path / "serve.json"

@@ -59,7 +59,7 @@ def test_a_source_that_waits_for_its_moment_is_woken() -> None:
     handle = submit(words, batch_size=1)
     until_records_came(handle)
     handle.stop()
-    assert 1 <= len(handle.wait_finished(60).output) <= 2
+    assert 1 <= len(handle.wait_finished(300).output) <= 2
 
 
 def test_a_generator_is_closed() -> None:
@@ -77,14 +77,14 @@ def test_a_generator_is_closed() -> None:
         handle = submit(source(Function(lambda: noted(path))).sink(Collect()))
         until_records_came(handle)
         handle.stop()
-        handle.wait_finished(60)
+        handle.wait_finished(300)
         assert Path(path).read_text() == "closed"
 
 
 def test_a_job_that_is_told_as_it_starts_ends() -> None:
     handle = submit(source(Function(endless)).key_by().count(emit="final").sink(Collect()))
     handle.stop()
-    handle.wait_finished(60)
+    handle.wait_finished(300)
 
 
 def test_a_job_that_does_not_stop_can_be_cancelled() -> None:
@@ -99,7 +99,7 @@ def test_a_job_that_does_not_stop_can_be_cancelled() -> None:
         handle.wait_finished(0.5)
     handle.cancel()
     with pytest.raises(engine.JobCancelled):
-        handle.wait_finished(60)
+        handle.wait_finished(300)
     handle.wait_stopped()
 
 

@@ -126,7 +126,7 @@ def mypy(folder: Path, **programs: str) -> str:
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=300,
         check=False,
     )
     return done.stdout + done.stderr

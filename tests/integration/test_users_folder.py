@@ -61,7 +61,7 @@ def run(
         env={**os.environ, **(environment or {})},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
 

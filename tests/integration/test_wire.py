@@ -52,7 +52,7 @@ class Wiretap:
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         for thread in self._threads:
-            thread.join(timeout=60)
+            thread.join(timeout=300)
             assert not thread.is_alive()
 
 
@@ -85,13 +85,13 @@ def test_words_are_only_readable_without_encryption(
             pool.submit(receiver.connect, [], [(0, sender.endpoints[0])]),
         ]
         for each in connecting:
-            each.result(timeout=60)
+            each.result(timeout=300)
         open_output_gate(sender, Forward(), [0]).emit([SECRET] * 100)
         finishing = pool.submit(sender.finish, 20)
         received: list[str] = []
         while (batch := receiver.receive()) is not None:
             received += batch.to_list()
-        finishing.result(timeout=60)
+        finishing.result(timeout=300)
     assert received == [SECRET] * 100
     sender.close()
     receiver.close()
@@ -114,7 +114,7 @@ def test_an_impostor_is_not_talked_to(networks: tuple[Network, Network], encrypt
                 victim.connect([(0, f"tcp://{key}@{address}")], [])
             assert key not in str(caught.value)
             impostor.cancel()
-            assert waiting.exception(timeout=60) is not None
+            assert waiting.exception(timeout=300) is not None
     finally:
         victim.close()
 

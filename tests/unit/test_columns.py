@@ -516,7 +516,7 @@ def test_a_receiver_without_pyarrow_says_what_to_install(tmp_path: Path) -> None
         [sys.executable, "-c", WITHOUT_PYARROW, str(tmp_path)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert done.stdout == (

@@ -66,7 +66,7 @@ def finish(sender: Network, targets: list[Network]) -> list[tuple[list[Any], lis
     with ThreadPoolExecutor(len(targets)) as pool:
         gathered = [pool.submit(gather, target) for target in targets]
         sender.finish(timeout_seconds=30)
-        return [future.result(timeout=60) for future in gathered]
+        return [future.result(timeout=300) for future in gathered]
 
 
 def test_forward_keeps_the_order(connected: Open) -> None:
@@ -251,7 +251,7 @@ def test_a_gate_blocks_while_its_receiver_does_not_consume(connected: Open) -> N
         batch = targets[0].receive()
         assert batch is not None
         received += len(batch)
-    emitting.join(timeout=60)
+    emitting.join(timeout=300)
     statistics = sender.statistics()
     assert statistics.blocked_seconds > 0
     assert statistics.outputs[0].records == 2000
@@ -271,7 +271,7 @@ def test_cancel_wakes_a_gate_that_blocks(connected: Open) -> None:
         while sender.statistics().backlog_bytes <= 32_768:  # a gate that waits goes on at half
             pass
         sender.cancel()
-        assert isinstance(emitting.exception(timeout=60), Cancelled)
+        assert isinstance(emitting.exception(timeout=300), Cancelled)
     with pytest.raises(Cancelled):
         gate.emit(["more"] * 100_000)
 
@@ -402,7 +402,7 @@ def test_cancel_wakes_a_network_that_receives(connected: Open) -> None:
     with ThreadPoolExecutor() as pool:
         receiving = pool.submit(target.receive)
         target.cancel()
-        assert isinstance(receiving.exception(timeout=60), Cancelled)
+        assert isinstance(receiving.exception(timeout=300), Cancelled)
     with pytest.raises(Cancelled):
         target.receive()
 
@@ -412,7 +412,7 @@ def test_a_network_that_receives_is_woken_once(connected: Open) -> None:
     with ThreadPoolExecutor() as pool:
         receiving = pool.submit(target.receive)
         target.wake()
-        assert isinstance(receiving.exception(timeout=60), InterruptedError)
+        assert isinstance(receiving.exception(timeout=300), InterruptedError)
     open_output_gate(sender, Forward(), [0]).emit(["word"])
     batch = target.receive(30)
     assert isinstance(batch, Batch)

@@ -67,7 +67,7 @@ def test_a_handle_shows_name_state_and_seconds() -> None:
     handle = started(numbers().map(until_go))
     assert repr(handle).startswith("<JobHandle of job 'three': running, ")
     GO.set()
-    handle.wait_finished(timeout=60)
+    handle.wait_finished(timeout=300)
     assert repr(handle).startswith("<JobHandle of job 'three': finished, ")
     assert repr(handle) == repr(handle)  # the clock has stopped
     handle.wait_stopped()
@@ -76,7 +76,7 @@ def test_a_handle_shows_name_state_and_seconds() -> None:
 def test_a_handle_shows_how_a_job_ended() -> None:
     failing = started(numbers().map(lambda n: n // 0))
     with pytest.raises(OperatorError):
-        failing.wait_finished(timeout=60)
+        failing.wait_finished(timeout=300)
     assert "failed, OperatorError, " in repr(failing)
     failing.wait_stopped()
     GO.clear()
@@ -84,7 +84,7 @@ def test_a_handle_shows_how_a_job_ended() -> None:
     waiting.cancel()
     GO.set()
     with pytest.raises(JobCancelled):
-        waiting.wait_finished(timeout=60)
+        waiting.wait_finished(timeout=300)
     assert ": cancelled, " in repr(waiting)
     waiting.wait_stopped()
 
@@ -93,7 +93,7 @@ def test_a_handle_shows_how_a_job_ended() -> None:
 def result() -> engine.JobResult:
     handle = started(numbers(), name="<three> & more")
     try:
-        return handle.wait_finished(timeout=60)
+        return handle.wait_finished(timeout=300)
     finally:
         handle.wait_stopped()
 

@@ -186,7 +186,7 @@ def test_a_job_is_deployed_anew_while_it_runs(kind: type[Launcher], tmp_path: Pa
     handle = JobHandle(plan, kind())
     wait_until(lambda: handle.statistics().records > 0)
     handle._master._news.put(AttemptRequested)
-    assert handle.wait_finished(60).output == list(range(2000))
+    assert handle.wait_finished(300).output == list(range(2000))
     handle.wait_stopped()
 
 

@@ -204,7 +204,7 @@ def test_what_cannot_be_saved_ends_the_job_at_once(tmp_path: Path, kind: str) ->
     job = JobHandle(Plan.of(UNSAVABLE[kind](), config), ThreadLauncher(None))
     try:
         with pytest.raises(CheckpointError, match="the state of operator 'kept' cannot be saved"):
-            job.wait_finished(60)
+            job.wait_finished(300)
         assert job.statistics().restarts == 0
     finally:
         job.cancel()

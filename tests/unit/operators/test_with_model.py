@@ -73,7 +73,7 @@ def test_records_come_once_the_first_model_is_loaded() -> None:
     function.take_side(["a"])
     assert not gate.resumed.acquire(blocking=False)
     may_load.set()
-    assert gate.resumed.acquire(timeout=60)
+    assert gate.resumed.acquire(timeout=300)
     assert function.process([1, 2]) == [("loaded a", 1), ("loaded a", 2)]
 
 
@@ -82,7 +82,7 @@ def test_the_old_model_serves_until_the_new_one_is_loaded() -> None:
     first, second = versioned(1), versioned(2)
     function, gate = opened(lambda model: (model.version == 1 or may_load.wait(60)) and model)
     function.take_side([first])
-    assert gate.resumed.acquire(timeout=60)
+    assert gate.resumed.acquire(timeout=300)
     assert function.process([1]) == [(first, 1)]
     function.take_side([second])
     assert function.process([2]) == [(first, 2)]
@@ -125,7 +125,7 @@ def test_of_models_that_wait_the_newest_is_loaded() -> None:
     function.take_side([2, 3])
     function.take_side([4])
     may_load.set()
-    assert gate.resumed.acquire(timeout=60)
+    assert gate.resumed.acquire(timeout=300)
     wait_until(lambda: function.process(["x"]) == [(4, "x")])
     assert loaded == [1, 4]
 
@@ -150,7 +150,7 @@ def test_versions_only_go_up(background: bool) -> None:
 def test_a_load_that_fails_ends_the_task_at_once() -> None:
     function, gate = opened(lambda model: 1 // model)
     function.take_side([0])
-    assert gate.failed.acquire(timeout=60)
+    assert gate.failed.acquire(timeout=300)
     assert str(gate.error).startswith("load raised ZeroDivisionError: ")
     assert str(gate.error).endswith("with 0")
     with pytest.raises(Cancelled):
@@ -169,7 +169,7 @@ def test_a_later_load_that_fails_keeps_the_model_before(
     function, gate = opened(load, background)
     first, broken = versioned(1), versioned(2)
     function.take_side([first])
-    assert gate.resumed.acquire(timeout=60)
+    assert gate.resumed.acquire(timeout=300)
     assert function.process([0]) == [(1, 0)]
     function.take_side([broken])
     wait_until(lambda: function.failures == 1)
@@ -202,10 +202,10 @@ def test_the_first_load_that_fails_ends_the_task_though_it_keeps_models() -> Non
 def test_a_later_load_that_fails_ends_the_task_where_that_is_wanted() -> None:
     function, gate = opened(lambda model: 1 // model, on_load_error="fail")
     function.take_side([1])
-    assert gate.resumed.acquire(timeout=60)
+    assert gate.resumed.acquire(timeout=300)
     assert function.process(["x"]) == [(1, "x")]
     function.take_side([0])
-    assert gate.failed.acquire(timeout=60)
+    assert gate.failed.acquire(timeout=300)
     assert str(gate.error).startswith("load raised ZeroDivisionError")
     function, _ = opened(lambda model: 1 // model, background=False, on_load_error="fail")
     function.take_side([1])
@@ -222,9 +222,9 @@ def test_what_is_no_fault_of_a_model_is_not_tolerated(error: BaseException) -> N
 
     function, gate = opened(load)
     function.take_side([1])
-    assert gate.resumed.acquire(timeout=60)
+    assert gate.resumed.acquire(timeout=300)
     function.take_side([2])
-    assert gate.failed.acquire(timeout=60)
+    assert gate.failed.acquire(timeout=300)
     assert gate.error is error
     assert function.failures == 0
 
@@ -232,7 +232,7 @@ def test_what_is_no_fault_of_a_model_is_not_tolerated(error: BaseException) -> N
 def test_a_model_that_could_not_be_published_is_left_out() -> None:
     function, gate = opened(lambda model: model.version)
     function.take_side([versioned(1)])
-    assert gate.resumed.acquire(timeout=60)
+    assert gate.resumed.acquire(timeout=300)
     function.take_side([unpublished(2)])
     assert function.process([0]) == [(1, 0)]
     function.take_side([versioned(3)])
@@ -240,7 +240,7 @@ def test_a_model_that_could_not_be_published_is_left_out() -> None:
     assert function.failures == 0  # its publisher's
     strict, gate = opened(lambda model: model.version, on_load_error="fail")
     strict.take_side([versioned(1)])
-    assert gate.resumed.acquire(timeout=60)
+    assert gate.resumed.acquire(timeout=300)
     for function in (strict, opened(str)[0]):
         with pytest.raises(engine.ModelError, match="version 2 cannot be packed"):
             function.take_side([unpublished(2)])
@@ -251,7 +251,7 @@ def test_a_model_that_could_not_be_published_behind_one_that_is_loaded() -> None
     function, gate = opened(lambda model: may_load.wait(60) and model.version)
     function.take_side([versioned(1), unpublished(2)])
     may_load.set()
-    assert gate.resumed.acquire(timeout=60)
+    assert gate.resumed.acquire(timeout=300)
     assert function.process([0]) == [(1, 0)]
 
 

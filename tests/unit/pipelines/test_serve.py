@@ -64,7 +64,7 @@ def test_a_request_goes_through(pipeline: Callable[..., Pipeline], nothing_left:
     job = engine.submit(pipeline(port), progress="none")
 
     def ask(target: str) -> bytes:
-        with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
+        with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=300)) as connection:
             connection.request("GET", target)
             return connection.getresponse().read()
 
@@ -77,4 +77,4 @@ def test_a_request_goes_through(pipeline: Callable[..., Pipeline], nothing_left:
     expected = b"45" if pipeline is serve.ensemble else b"ok"
     assert [ask(f"/?user={user}") for user in range(4)] == [expected] * 4
     job.stop()
-    assert job.wait_finished(60).statistics.requests_answered == 4
+    assert job.wait_finished(300).statistics.requests_answered == 4

@@ -152,7 +152,7 @@ def test_who_waits_for_a_source_that_is_ahead_is_woken_once() -> None:
         for number in range(100):
             receiving = pool.submit(ahead.receive)
             woken.set()
-            assert isinstance(receiving.exception(timeout=60), InterruptedError)
+            assert isinstance(receiving.exception(timeout=300), InterruptedError)
             receiving = pool.submit(ahead.receive, 20)
             more.release()
             assert receiving.result() == (number, number)

@@ -264,9 +264,9 @@ def test_a_job_that_goes_on(
     handle = JobHandle(Plan.of(joined, config), ThreadLauncher())
     half = sum(len(batch) for of in ((LEFT, left), (RIGHT, right)) for batch in batches(*of)[:5])
     wait_until(lambda: handle.statistics().source_records >= half)
-    handle.savepoint("half", stop="now", timeout=60)
+    handle.savepoint("half", stop="now", timeout=300)
     with pytest.raises(JobStopped):
-        handle.wait_finished(60)
+        handle.wait_finished(300)
     GOES_ON.set()
     handle.wait_stopped()
     found = run(joined, **settings, parallelism=4 - parallelism, resume="half")["collect"]
