@@ -31,7 +31,9 @@ def pipeline(n=3):
 
 def oka(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
     command = [str(Path(sys.executable).parent / "oka"), *arguments]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(
+        command, cwd=cwd, capture_output=True, text=True, timeout=300, check=False
+    )
 
 
 def test_run_prints_table_and_top_entries(tmp_path: Path) -> None:

@@ -298,7 +298,9 @@ def test_temporary_credentials(server: S3Server) -> None:
         url = s3.generate_presigned_url("get_object", Params={"Bucket": "models", "Key": "key"})
     forged = url.replace("Security-Token=", "Security-Token=x")
     for signed, status in ((url, 200), (forged, 403)):
-        connection = http.client.HTTPConnection(server.endpoint.removeprefix("http://"), timeout=300)
+        connection = http.client.HTTPConnection(
+            server.endpoint.removeprefix("http://"), timeout=300
+        )
         connection.request("GET", signed.removeprefix(server.endpoint))
         answer = connection.getresponse()
         assert answer.status == status, answer.read()
