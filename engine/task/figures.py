@@ -20,7 +20,7 @@ from engine.metric import METRICS, together
 from engine.network import LatencyHistogram, Network, NetworkStatistics
 from engine.task.chain import Chain
 from engine.task.clock import Clock
-from engine.task.source import SourceLoop
+from engine.task.source.loop import SourceLoop
 from engine.task.window import SteadyWindow
 
 Counts = Mapping[str, Mapping[str, Any]]

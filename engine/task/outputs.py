@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from engine.deployment.description import TaskDescription
 from engine.deployment.services import Services
 from engine.graph.batch_operator import BatchFunction
+from engine.graph.watermark import Watermark
 from engine.network import Control, Network, OutputGate, open_output_gate
 from engine.task.rescue import emitting
-from engine.task.source import Deliver
+
+
+class Deliver(Protocol):
+    """Passes on the chain's output, and the stamps of the markers behind it."""
+
+    def __call__(self, out: Any, stamps: list[int] | None = None, /) -> Any:
+        """Block until the channels take more."""
 
 
 class Outputs:
@@ -60,6 +67,12 @@ def with_results(deliver: Deliver, holders: Sequence[BatchFunction]) -> Deliver:
         deliver(out, stamps)
 
     return deliver_with_results
+
+
+def control_of(watermark: Watermark) -> Control:
+    """The control for the tasks downstream."""
+    time_us = watermark.time_us
+    return Control.idle() if time_us is None else Control.watermark(time_us)
 
 
 def _emit_to_all(emits: list[Deliver]) -> Deliver:

@@ -26,17 +26,17 @@ from engine.graph.logical import LogicalOperator
 from engine.graph.source import SourceOperator
 from engine.network import Batch, Cancelled, ChannelLost, Control, Network, use_precise_timers
 from engine.task.chain import Chain, Stretch
-from engine.task.channel_watch import watched
 from engine.task.clock import SYSTEM_CLOCK, Clock, Receive
 from engine.task.drift import Drift, aligned_operator
 from engine.task.figures import Figures
 from engine.task.heap import fill_gaps
-from engine.task.outputs import Outputs, with_results
+from engine.task.outputs import Deliver, Outputs, control_of, with_results
 from engine.task.rescue import Rescuer, ServiceRescuer, decoding
 from engine.task.side import SideInput, drop_rest, drop_rest_beside
 from engine.task.sinks import Prepared
 from engine.task.snapshots import Snapshots
-from engine.task.source import Deliver, SourceLoop, control_of
+from engine.task.source.channel_watch import watched
+from engine.task.source.loop import SourceLoop
 from engine.task.timers import Timers
 
 

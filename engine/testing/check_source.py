@@ -20,9 +20,9 @@ from typing import Any
 from engine.graph.context import TaskContext
 from engine.graph.partitions import Partition, PartitionedSource, PartitionReader
 from engine.record import code_pickle
-from engine.task.own_partition import as_batches
-from engine.task.partitions import SHARES, Partitions
-from engine.task.reading import Position
+from engine.task.source.own_partition import as_batches
+from engine.task.source.partitions import SHARES, Partitions
+from engine.task.source.reading import Position
 from engine.testing.check_failed import CheckFailed, calling, rows_of, sent, shown, stored
 
 

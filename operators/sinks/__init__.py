@@ -7,11 +7,11 @@ from operators.sinks.callback import Callback
 from operators.sinks.collect import Collect
 from operators.sinks.console import Print
 from operators.sinks.counts import Counts
-from operators.sinks.csv_files import CsvSink
 from operators.sinks.discard import Discard
-from operators.sinks.parquet import ParquetSink
-from operators.sinks.partition_by import ByTime
-from operators.sinks.text_files import JsonLines, LineFiles
+from operators.sinks.files.csv_files import CsvSink
+from operators.sinks.files.parquet import ParquetSink
+from operators.sinks.files.partition_by import ByTime
+from operators.sinks.files.text_files import JsonLines, LineFiles
 
 __all__ = [
     "ByTime",

@@ -26,8 +26,8 @@ from engine.programs.s3_server import S3Server
 from engine.testing import run
 from operators import source
 from operators.sinks import JsonLines, LineFiles, claims
-from operators.sinks.file_writer import FileWriter
-from operators.sinks.places import Folder
+from operators.sinks.files.file_writer import FileWriter
+from operators.sinks.files.places import Folder
 from operators.sources import Collection
 from tests.conftest import S3_CREDENTIALS
 

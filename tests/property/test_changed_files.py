@@ -19,8 +19,8 @@ from engine.errors import CheckpointError
 from engine.graph.context import TaskContext
 from engine.graph.source import SplitReader
 from engine.graph.splits import Splits
-from engine.task.reading import ENDED, Position
-from engine.task.shares import Shares
+from engine.task.source.reading import ENDED, Position
+from engine.task.source.shares import Shares
 from operators import source
 from operators.sinks import Collect
 from operators.sources import TextFiles, text_files

@@ -17,9 +17,9 @@ from engine.graph.context import TaskContext
 from engine.graph.partitions import Partition, PartitionedSource
 from engine.graph.splits import Splits
 from engine.state import decode_value, encode_value
-from engine.task.partitions import SHARES, Partitions
-from engine.task.reading import ENDED, Position
-from engine.task.shares import Shares
+from engine.task.source.partitions import SHARES, Partitions
+from engine.task.source.reading import ENDED, Position
+from engine.task.source.shares import Shares
 
 
 class Lists(PartitionedSource[Any]):

@@ -23,7 +23,7 @@ from engine.graph.operator import Properties
 from engine.graph.source import SourceOperator, SourceReader
 from engine.task.chain import Chain
 from engine.task.clock import SYSTEM_CLOCK
-from engine.task.source import SourceLoop
+from engine.task.source.loop import SourceLoop
 from engine.task.timers import Timers
 from engine.task.window import SteadyWindow
 from engine.testing import run

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from engine.graph.context import TaskContext
 from engine.graph.source import SourceOperator, SourceReader
 from engine.graph.watermark import END_OF_TIME, Watermark
-from engine.task.reading import ENDED, Position
-from engine.task.shares import Shares
+from engine.task.source.reading import ENDED, Position
+from engine.task.source.shares import Shares
 
 
 class Lists(SourceOperator[Any]):

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 from engine.columns import import_pyarrow
 from engine.errors import GraphError
-from operators.sinks.partition_by import NULL
+from operators.sinks.files.partition_by import NULL
 
 if TYPE_CHECKING:
     import pyarrow as pa

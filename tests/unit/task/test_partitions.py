@@ -8,7 +8,7 @@ import pytest
 
 from engine.graph.context import TaskContext
 from engine.graph.partitions import Partition, PartitionReader
-from engine.task.partitions import SHARES, Partitions
+from engine.task.source.partitions import SHARES, Partitions
 from tests.partitioned import LOGS, Log, Logs, LogSource, Told
 
 NAME = "unit"

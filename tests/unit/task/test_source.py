@@ -17,8 +17,8 @@ from engine.graph.watermark import Watermark
 from engine.network import Control
 from engine.task.chain import Chain
 from engine.task.clock import SystemClock
-from engine.task.reading import Position
-from engine.task.source import SourceLoop
+from engine.task.source.loop import SourceLoop
+from engine.task.source.reading import Position
 from engine.task.timers import Timers
 from engine.task.window import SteadyWindow
 from operators.sources import At, Collection, Function

@@ -15,7 +15,7 @@ from engine.graph.context import TaskContext
 from engine.graph.logical import LogicalOperator
 from engine.task.chain import Chain
 from engine.task.clock import SystemClock
-from engine.task.prefetch import Prefetch
+from engine.task.source.prefetch import Prefetch
 from engine.task.timers import Timers
 from engine.testing.virtual_clock import VirtualClock
 from tests.waiting import wait_until

@@ -22,7 +22,7 @@ from uuid import uuid4
 
 from engine.errors import CheckpointError, StorageError
 from engine.owner import Owner
-from operators.sinks.places import CLAIM, Hold, Place
+from operators.sinks.files.places import CLAIM, Hold, Place
 
 PERIOD_SECONDS = 5.0
 """Seconds between two checks of a task that only writes."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from engine.columns import check_columns, is_columns, part
 from engine.graph.context import TaskContext
@@ -20,19 +20,13 @@ from engine.network import Control
 from engine.task.chain import Chain
 from engine.task.clock import Clock
 from engine.task.drift import Drift
-from engine.task.partitions import Partitions
-from engine.task.prefetch import Prefetch
-from engine.task.reading import ENDED, Position, Reading, size
-from engine.task.shares import Shares
+from engine.task.outputs import Deliver, control_of
+from engine.task.source.partitions import Partitions
+from engine.task.source.prefetch import Prefetch
+from engine.task.source.reading import ENDED, Position, Reading, size
+from engine.task.source.shares import Shares
 from engine.task.timers import Timers
 from engine.task.window import SteadyWindow
-
-
-class Deliver(Protocol):
-    """Passes on the chain's output, and the stamps of the markers behind it."""
-
-    def __call__(self, out: Any, stamps: list[int] | None = None, /) -> Any:
-        """Block until the channels take more."""
 
 
 class SourceLoop:
@@ -440,12 +434,6 @@ class SourceLoop:
             self._chain.refuse(item)
         check_columns(item)
         return item
-
-
-def control_of(watermark: Watermark) -> Control:
-    """The control for the tasks downstream."""
-    time_us = watermark.time_us
-    return Control.idle() if time_us is None else Control.watermark(time_us)
 
 
 _ATTENTIVE_SECONDS = 0.001

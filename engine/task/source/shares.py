@@ -18,7 +18,7 @@ from engine.graph.context import TaskContext
 from engine.graph.source import SourceOperator, SourceReader, SplitReader
 from engine.graph.splits import Split, SplitTimes
 from engine.graph.watermark import START_OF_TIME, Watermark
-from engine.task.reading import ENDED, Position, Reading, of_another_source, size
+from engine.task.source.reading import ENDED, Position, Reading, of_another_source, size
 
 
 class Shares(Reading):

@@ -20,7 +20,7 @@ from typing import Any, BinaryIO, cast
 from engine.checkpoint.storage import is_missing
 from engine.errors import ConfigError, GraphError, StorageError
 from engine.s3 import S3, split_url
-from operators.sinks.places import BUFFER, CLAIM, Draft, Hold, Place
+from operators.sinks.files.places import BUFFER, CLAIM, Draft, Hold, Place
 
 
 class S3Prefix(Place):

@@ -19,8 +19,8 @@ from engine.graph.context import TaskContext
 from engine.graph.partitions import PartitionedSource
 from engine.graph.source import SourceOperator
 from engine.graph.splits import Split, SplitTimes
-from engine.task.own_partition import OwnPartition
-from engine.task.reading import ENDED, Position, Reading, of_another_source
+from engine.task.source.own_partition import OwnPartition
+from engine.task.source.reading import ENDED, Position, Reading, of_another_source
 
 
 class Partitions(Reading):

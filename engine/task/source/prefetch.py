@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from threading import Event, Thread
 from typing import Any
 
-from engine.task.reading import size
+from engine.task.source.reading import size
 
 
 class Prefetch:

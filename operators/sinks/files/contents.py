@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.errors import GraphError
-from operators.sinks.places import Draft
+from operators.sinks.files.places import Draft
 
 
 @dataclass(frozen=True)

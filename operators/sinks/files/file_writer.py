@@ -14,11 +14,11 @@ from engine.errors import CheckpointError, StorageError
 from engine.graph.context import TaskContext
 from engine.graph.sink import SinkWriter
 from engine.owner import Owner
-from operators.sinks.claims import Claim
-from operators.sinks.contents import Content, Contents, Layout
-from operators.sinks.names import Names, Part, final_part, is_final, left_part, prepared_name
-from operators.sinks.places import Draft, Place
-from operators.sinks.url import place_of
+from operators.sinks.files.claims import Claim
+from operators.sinks.files.contents import Content, Contents, Layout
+from operators.sinks.files.names import Names, Part, final_part, is_final, left_part, prepared_name
+from operators.sinks.files.places import Draft, Place
+from operators.sinks.files.url import place_of
 
 logger = logging.getLogger("oka")
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from engine.errors import GraphError
 from engine.graph.context import TaskContext
-from operators.sinks.column_files import ColumnContents, ColumnFiles
-from operators.sinks.contents import Content, Contents, Layout
-from operators.sinks.partition_by import PartitionBy
-from operators.sinks.places import Draft
-from operators.sinks.table import Schema
+from operators.sinks.files.column_files import ColumnContents, ColumnFiles
+from operators.sinks.files.contents import Content, Contents, Layout
+from operators.sinks.files.partition_by import PartitionBy
+from operators.sinks.files.places import Draft
+from operators.sinks.files.table import Schema
 
 if TYPE_CHECKING:
     import pyarrow as pa

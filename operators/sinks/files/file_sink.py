@@ -26,10 +26,10 @@ from engine.graph.context import TaskContext
 from engine.graph.operator import Properties
 from engine.graph.sink import SinkOperator, SinkWriter
 from engine.owner import Owner
-from operators.sinks.contents import Contents, Layout
-from operators.sinks.file_writer import FileWriter
-from operators.sinks.places import CLAIM
-from operators.sinks.url import place_of
+from operators.sinks.files.contents import Contents, Layout
+from operators.sinks.files.file_writer import FileWriter
+from operators.sinks.files.places import CLAIM
+from operators.sinks.files.url import place_of
 
 KEPT = {"kind": "files"}
 """The meaning of state: each sink of files can make final what any of them has prepared."""

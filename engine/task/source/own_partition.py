@@ -7,7 +7,7 @@ from typing import Any
 
 from engine.columns import import_pyarrow, is_columns, part, slices
 from engine.graph.partitions import Partition
-from engine.task.reading import Position
+from engine.task.source.reading import Position
 
 
 class OwnPartition:

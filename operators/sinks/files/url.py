@@ -6,14 +6,14 @@ import os
 from pathlib import Path
 
 from engine.errors import GraphError
-from operators.sinks.places import Folder, Place
+from operators.sinks.files.places import Folder, Place
 
 
 def place_of(where: str | os.PathLike[str]) -> Place:
     """The place of a folder or of s3://bucket/prefix; raises GraphError for others."""
     text = os.fspath(where)
     if text.startswith("s3://"):
-        from operators.sinks.objects import S3Prefix  # here: most jobs never talk to S3
+        from operators.sinks.files.objects import S3Prefix  # here: most jobs never talk to S3
 
         return S3Prefix(text)
     if text.startswith("s3:/"):

@@ -12,11 +12,11 @@ from engine.errors import GraphError
 from engine.graph.context import TaskContext
 from engine.graph.operator import Properties
 from operators.formats.schema import schema_of
-from operators.sinks.contents import Content, Contents
-from operators.sinks.files import KEPT, FileSink
-from operators.sinks.partition_by import Folders, PartitionBy
-from operators.sinks.places import Draft
-from operators.sinks.table import Schema, Table
+from operators.sinks.files.contents import Content, Contents
+from operators.sinks.files.file_sink import KEPT, FileSink
+from operators.sinks.files.partition_by import Folders, PartitionBy
+from operators.sinks.files.places import Draft
+from operators.sinks.files.table import Schema, Table
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -11,10 +11,10 @@ from engine.graph.context import TaskContext
 from engine.graph.failing import FailureContext
 from engine.graph.operator import Properties
 from engine.json_values import ENCODER
-from operators.sinks.contents import Content, Contents, Layout
-from operators.sinks.files import KEPT, FileSink
+from operators.sinks.files.contents import Content, Contents, Layout
+from operators.sinks.files.file_sink import KEPT, FileSink
+from operators.sinks.files.places import Draft
 from operators.sinks.lines import lines
-from operators.sinks.places import Draft
 
 
 class _TextFiles(FileSink):

@@ -1,0 +1,1 @@
+"""A task that begins in a source: its loop, and the shares or partitions that it reads."""
