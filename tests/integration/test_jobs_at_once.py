@@ -25,7 +25,8 @@ from engine.owner import Owner
 from engine.programs.s3_server import S3Server
 from engine.testing import run
 from operators import source
-from operators.sinks import JsonLines, LineFiles, claims
+from operators.sinks import JsonLines, LineFiles
+from operators.sinks.files import claims
 from operators.sinks.files.file_writer import FileWriter
 from operators.sinks.files.places import Folder
 from operators.sources import Collection
