@@ -19,7 +19,8 @@ Item: TypeAlias = int | str
 name of a field of a dataclass, a named tuple or another object."""
 
 Key: TypeAlias = Item | tuple[Item, ...] | None
-"""An item, several that make a tuple, or None: the record itself."""
+"""An item, several that make a tuple, or None: the record itself. Of no items, the empty tuple is
+the key of all records."""
 
 Pairs: TypeAlias = Callable[[list[Any], Iterator[Any]], Iterable[tuple[Any, Any]]]
 """Gives the keys and records of a batch, from its iterator."""
@@ -125,6 +126,8 @@ def keyed_pairs(key: Key, *, paired: bool) -> Pairs:
         return lambda _batch, pairs: pairs
     if key is None:
         return lambda batch, records: zip(records, batch, strict=True)
+    if key == ():
+        return lambda _batch, records: (((), record) for record in records)
     find = key_finder(key)
     return lambda batch, records: zip(map(find, records), batch, strict=True)
 

@@ -41,6 +41,7 @@ from operators.aggregates import (
 )
 from operators.aggregates.accumulator import Accumulator, in_rust_or_python
 from operators.aggregates.fold import accumulating
+from operators.aggregates.folded import KeyedFold
 from operators.aggregates.whole import FoldedParts, FoldedWhole, Parts, Whole
 from operators.broadcast import Publish
 from operators.durations import ZERO
@@ -423,7 +424,9 @@ class Stream(Generic[T]):
         records come to, and one task merges these parts. So results come from one task: with
         `emit="updates"`, the value now for each batch of parts, with `emit="final"` the value when
         the input has ended. An input without records gives none. Over columns, a result is a
-        `pyarrow.RecordBatch` of one row. All else is as behind `key_by`.
+        `pyarrow.RecordBatch` of one row. With `on_error="skip"` or `"side"` all records go to that
+        one task: whether a record fails may depend on the values of others. All else is as behind
+        `key_by`.
 
         >>> import engine.testing
         >>> from operators.sinks import Collect
@@ -503,7 +506,9 @@ class Stream(Generic[T]):
         check_emit("aggregate", emit)
         check_on_error("aggregate", on_error)
         fold = accumulating(own)
-        parts = self._beside(FoldedParts(fold, on_error), "aggregate_parts")
+        if on_error != "fail":
+            return then(self._inputs, KeyedFold(fold, (), False, emit, on_error), "aggregate")
+        parts = self._beside(FoldedParts(fold), "aggregate_parts")
         return then(parts, FoldedWhole(fold, emit), "aggregate", _pickle(self._inputs))
 
     def window(
@@ -760,6 +765,8 @@ class Stream(Generic[T]):
         check_emit(name, emit)
         check_on_error(name, on_error)
         of_all = NativeAggregate.of(aggregations, (), emit, on_error, paired=False)
+        if on_error != "fail":
+            return then(self._inputs, of_all, name)
         return then(self._beside(Parts(of_all), f"{name}_parts"), Whole(of_all), name)
 
     def _beside(self, operator: RecordOperator | BatchOperator, name: str) -> tuple[Input, ...]:

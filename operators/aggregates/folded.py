@@ -19,7 +19,8 @@ from operators.keys import NONE, Key, found_again, key_meaning, keyed_pairs
 class KeyedFold(BatchOperator):
     """Computes a value from the records of each key, in Python; it emits (key, value).
 
-    It emits once per batch for every key in the batch, or each key once at the end.
+    It emits once per batch for every key in the batch, or each key once at the end. With an empty
+    tuple as the key, all records have one key, and values come alone.
     """
 
     fold: Fold
@@ -37,8 +38,12 @@ class KeyedFold(BatchOperator):
             "value": self.fold.meaning,
             **emit_meaning(self.emit),
         }
-        compacts = self.emit == "updates"
-        return Properties(compacts=compacts, on_error=self.on_error, meaning=meaning)
+        return Properties(
+            alone=self.key == () and not self.paired,
+            compacts=self.emit == "updates",
+            on_error=self.on_error,
+            meaning=meaning,
+        )
 
     def open(self, context: TaskContext) -> BatchFunction:
         """The loop over a batch, with a dict of its own."""
@@ -51,6 +56,7 @@ class _Folded(BatchFunction):
     def __init__(self, operator: KeyedFold, context: TaskContext) -> None:
         self._fold = operator.fold
         self._pairs = keyed_pairs(operator.key, paired=operator.paired)
+        self._is_keyed = not operator.properties.alone
         self._context = context
         self._values: dict[Any, Any] = {}
         """What each key has come to."""
@@ -96,10 +102,11 @@ class _Folded(BatchFunction):
             raise
         return touched
 
-    def _result(self, key: Any) -> tuple[Any, Any]:
+    def _result(self, key: Any) -> Any:
         value = self._fold.value
         assert value is not None
-        return key, value(key, self._values[key], None, None)
+        result = value(key, self._values[key], None, None)
+        return (key, result) if self._is_keyed else result
 
 
 class _Final(_Folded):

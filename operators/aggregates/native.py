@@ -46,15 +46,17 @@ class NativeAggregate(BatchOperator):
     @property
     def properties(self) -> Properties:
         """It takes encoded batches and columns, and merges updates if it emits them."""
-        key = tuple(path[0] for path in self.key if path)
+        items = tuple(path[0] for path in self.key if path)
+        key: Key = next(iter(items), None) if len(self.key) == 1 else items
         return Properties(
+            alone=not self.key,
             accepts_encoded=True,
             accepts_columns=True,
             compacts=self.emit == "updates",
             on_error=self.on_error,
             meaning={
                 "kind": "aggregate",
-                "key": key_meaning(key if len(key) > 1 else next(iter(key), None), self.paired),
+                "key": key_meaning(key, self.paired),
                 "value": self.meaning,
                 **emit_meaning(self.emit),
             },

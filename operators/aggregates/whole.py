@@ -1,17 +1,18 @@
 """Aggregations of all records of a stream, without a key, in two stages.
 
 Each task computes what the records of its batches come to, and one task merges these parts. Parts
-are what an aggregate keeps, key by key, as in a checkpoint.
+are what an aggregate keeps, key by key, as in a checkpoint. With `on_error`, all records go to the
+one task instead: a record may fail because of those of other tasks, and parts do not have it.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.columns import is_columns
 from engine.graph.batch_operator import BatchFunction, BatchOperator, PureFunction
 from engine.graph.context import TaskContext
-from engine.graph.operator import OnError, Properties
+from engine.graph.operator import Properties
 from engine.network import Aggregate, Batch, KeyedEntries
 from engine.state import KeyedState
 from operators.aggregates.fold import Fold
@@ -33,16 +34,15 @@ class Parts(BatchOperator):
 
     @property
     def properties(self) -> Properties:
-        """It takes columns, and records that fail."""
-        return Properties(accepts_columns=True, on_error=self.of_all.on_error)
+        """It takes columns."""
+        return Properties(accepts_columns=True)
 
     def open(self, context: TaskContext) -> BatchFunction:
         """A function that makes a native one for each batch."""
         arguments, pickle = self.of_all.arguments, context.pickle
-        rescue = self.of_all.rescue(context)
 
         def part(batch: Any) -> list[Any]:
-            aggregate = Aggregate(*arguments, rescue=rescue)
+            aggregate = Aggregate(*arguments)
             columns = is_columns(batch)
             aggregate.add(Batch.from_columns(batch) if columns else Batch.from_list(batch, pickle))
             layout, entries = aggregate.snapshot()
@@ -61,13 +61,7 @@ class Whole(BatchOperator):
     @property
     def properties(self) -> Properties:
         """It may give columns, and merges updates if it emits them."""
-        of_keys = self.of_all.properties
-        return Properties(
-            alone=True,
-            accepts_columns=True,
-            compacts=of_keys.compacts,
-            meaning={**of_keys.meaning, "key": []},
-        )
+        return replace(self.of_all.properties, accepts_encoded=False)
 
     def open(self, context: TaskContext) -> BatchFunction:
         """The native function."""
@@ -102,30 +96,27 @@ class FoldedParts(BatchOperator):
     """Gives, of each batch, what its records come to by accumulators written in Python."""
 
     fold: Fold
-    on_error: OnError = "fail"
 
     @property
     def properties(self) -> Properties:
-        """The treatment of records that fail."""
-        return Properties(on_error=self.on_error)
+        """It takes records."""
+        return Properties()
 
     def open(self, context: TaskContext) -> BatchFunction:
         """The loop over a batch."""
         create, add = self.fold.create, self.fold.add
-        rescue, failing = context.rescue, context.failing
+        failing = context.failing
         assert create is not None
         assert add is not None
 
         def part(batch: list[Any]) -> list[Any]:
-            value = NONE
-            for record in batch:
-                try:
+            value = record = NONE
+            try:
+                for record in batch:
                     value = create(record) if value is NONE else add(value, record)
-                except BaseException as error:
-                    if rescue is None:
-                        failing.on(record)
-                        raise
-                    rescue(record, error)  # it raises errors that are not the record's
+            except BaseException:
+                failing.on(record)
+                raise
             return [] if value is NONE else [value]
 
         return PureFunction(part)

@@ -5,7 +5,7 @@ pub(crate) mod values;
 
 use crate::memory::buffer::{readable, view};
 use crate::network::batch::not_columns;
-use crate::operators::refused::raise_columns;
+use crate::operators::refused::{raise_columns, raise_parts};
 use oka_codec::{DecodeError, Decoder, Key, Pickling, encode};
 use oka_columnar::{AggregateError, Changes, Digests as EntryDigests, Entries};
 use oka_compute::kept;
@@ -359,11 +359,27 @@ pub(crate) fn restored(
     entries: &Entries,
     import: impl FnOnce(&[(&[u8], &[u8])]) -> Result<(), AggregateError> + Send,
 ) -> PyResult<()> {
-    let imported = py.detach(|| {
+    taken(py, entries, import).map_err(|error| raise_columns(&error))
+}
+
+/// The same of what other tasks have of records that are aggregated now.
+pub(crate) fn merged(
+    py: Python<'_>,
+    entries: &Entries,
+    merge: impl FnOnce(&[(&[u8], &[u8])]) -> Result<(), AggregateError> + Send,
+) -> PyResult<()> {
+    taken(py, entries, merge).map_err(|error| raise_parts(&error))
+}
+
+fn taken(
+    py: Python<'_>,
+    entries: &Entries,
+    take: impl FnOnce(&[(&[u8], &[u8])]) -> Result<(), AggregateError> + Send,
+) -> Result<(), AggregateError> {
+    py.detach(|| {
         let kept = entries.iter().map(|(_, key, kept)| (key, kept));
-        import(&kept.collect::<Vec<_>>())
-    });
-    imported.map_err(|error| raise_columns(&error))
+        take(&kept.collect::<Vec<_>>())
+    })
 }
 
 /// The hash of each key. Python is asked of those alone that are objects of its classes.

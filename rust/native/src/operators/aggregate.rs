@@ -6,7 +6,7 @@ use crate::operators::calls::{CallTuple, Computation, PathStep, detached};
 use crate::operators::refused::{mixed, raise_columns};
 use crate::operators::results::{Shown, exported, value};
 use crate::state::snapshots::Snapshots;
-use crate::state::{KeyedEntries, restored};
+use crate::state::{KeyedEntries, merged, restored};
 use oka_codec::Decoder;
 use oka_columnar::{AggregateError, Columns};
 use oka_compute::Update;
@@ -182,13 +182,13 @@ impl Aggregate {
         let mut state = self.state()?;
         if !layout.is_empty() {
             let columns = state.columns()?;
-            return restored(py, entries, |kept| columns.merge_exported(layout, kept));
+            return merged(py, entries, |kept| columns.merge_exported(layout, kept));
         }
         if state.columns.is_some() && !entries.is_empty() {
             return Err(mixed());
         }
         let aggregate = &mut state.aggregate;
-        restored(py, entries, |kept| Ok(aggregate.merge(kept)?))
+        merged(py, entries, |kept| Ok(aggregate.merge(kept)?))
     }
 
     /// What `update` gives, of the keys that were touched since it was called.

@@ -136,6 +136,18 @@ pub(crate) fn raise_columns(error: &oka_columnar::AggregateError) -> PyErr {
     AggregateError::new_err(format!("{error}\n\nhint: {hint}"))
 }
 
+/// The exception where what some records come to does not go with what others come to.
+#[cold]
+pub(crate) fn raise_parts(error: &oka_columnar::AggregateError) -> PyErr {
+    let oka_columnar::AggregateError::State(problem) = error else {
+        return raise_columns(error);
+    };
+    AggregateError::new_err(format!(
+        "what some of all records come to does not go with the others: {problem}\n\n\
+         hint: on_error='skip' leaves out records whose values do not go with those before them"
+    ))
+}
+
 #[cold]
 pub(crate) fn no_column(what: &str) -> PyErr {
     AggregateError::new_err(format!(

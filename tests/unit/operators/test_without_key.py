@@ -1,0 +1,94 @@
+"""Aggregates without a key: records that fail, as they do behind `key_by`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from engine.errors import OperatorError
+from engine.graph.context import TaskContext
+from engine.network import Batch
+from engine.state import KeyedState
+from engine.testing import run
+from operators import Accumulator, Count, CountDistinct, Max, Min, source
+from operators.sinks import Collect
+from operators.sources import Collection
+
+KINDS: list[Any] = [3, "a", 1, b"b", "c", None, 2.5, Decimal(1), [1], True, {}, 9]
+"""Values that have no order, or no sum, with each other."""
+
+
+class Least(Accumulator[Any, Any, Any]):
+    """The least value, in Python."""
+
+    def create(self) -> Any:
+        return None
+
+    def add(self, least: Any, value: Any) -> Any:
+        return value if least is None or value < least else least
+
+    def merge(self, one: Any, other: Any) -> Any:
+        return one if other is None else self.add(one, other)
+
+    def finish(self, least: Any) -> Any:
+        return least
+
+
+AGGREGATES: dict[str, Callable[..., Any]] = {
+    "min": lambda s, **how: s.min(**how),
+    "max": lambda s, **how: s.max(**how),
+    "sum": lambda s, **how: s.sum(**how),
+    "mean": lambda s, **how: s.mean(**how),
+    "several": lambda s, **how: s.aggregate(n=Count(), low=Min(), high=Max(), **how),
+    "distinct": lambda s, **how: s.aggregate(n=Count(), different=CountDistinct(), **how),
+    "accumulator": lambda s, **how: s.aggregate(least=Least(), **how),
+}
+
+
+@pytest.mark.parametrize("parallelism", [1, 3])
+@pytest.mark.parametrize("batch_size", [1, 4, 100])
+@pytest.mark.parametrize("name", AGGREGATES)
+def test_records_that_fail_do_as_with_a_key(name: str, batch_size: int, parallelism: int) -> None:
+    def outputs(given: Any) -> tuple[list[Any], list[Any]]:
+        result = AGGREGATES[name](given, emit="final", on_error="side")
+        found = run(
+            [result.sink(Collect()), result.side("errors").sink(Collect())],
+            parallelism=parallelism,
+            batch_size=batch_size,
+        )
+        return found["collect"], sorted(repr(record) for record, _ in found["collect-2"])
+
+    given = source(Collection(KINDS)).with_parallelism(1)
+    found, errors = outputs(given)
+    of_key, errors_of_key = outputs(given.key_by(lambda _: "all"))
+    assert found == [value for _, value in of_key]
+    assert errors == errors_of_key != []
+
+
+@pytest.mark.parametrize("name", AGGREGATES)
+def test_a_job_goes_on_with_another_treatment_of_records_that_fail(name: str) -> None:
+    empty = source(Collection([]))
+    ways: list[Any] = [
+        AGGREGATES[name](empty, emit="final", on_error=on) for on in ("skip", "fail")
+    ]
+    operators: list[Any] = [way.inputs[0].source.operator for way in ways]
+    assert operators[0].properties.meaning == operators[1].properties.meaning
+    context = TaskContext("t", 0, 1, 100, "job")
+    first, other = (operator.open(context) for operator in operators)
+    encode: Any = Batch.from_list if operators[0].properties.accepts_encoded else list
+    first.process(encode([3, 1, 2]))
+    other.restore(KeyedState.share([first.snapshot()], 0, 1))
+    again = operators[0].open(context)
+    again.restore(KeyedState.share([other.snapshot()], 0, 1))
+    given = [[each for batch in function.on_end() for each in batch] for function in (first, again)]
+    assert given[0] == given[1] != []
+
+
+def test_other_kinds_in_other_tasks_fail_the_job() -> None:
+    mixed = source(Collection([3, "a"])).with_parallelism(1).min(emit="final")
+    with pytest.raises(OperatorError, match="its value is not of the same kind as") as error:
+        run(mixed.sink(Collect()), parallelism=1, batch_size=1)
+    assert "hint: on_error='skip' leaves out" in str(error.value)
