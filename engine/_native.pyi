@@ -1346,9 +1346,9 @@ class WindowFold:
         Goes on with what was kept of a key, before the first batch, as `parts` gave it but for the values themselves.
         `restored` is to be called behind the last.
         """
-    def restored(self, /, watermark_us: "int | None") -> "None":
+    def restored(self, /, watermark_us: "int | None", touched: "bool") -> "None":
         """
-        All is restored, and event time had come here.
+        All is restored, and event time had come here. `touched` tells that `changed` shall give these windows.
         """
     def values(self, /) -> "dict[int, Any]":
         """

@@ -81,10 +81,13 @@ class _Windows(BatchFunction):
         return self._state.snapshot(self._context.pickle)
 
     def restore(self, state: KeyedState) -> None:
+        self._restore(state, touched=False)
+
+    def _restore(self, state: KeyedState, *, touched: bool) -> None:
         pairs = state.items()
         if (order := state.order_of(self._fold.meaning)) is not None:
             pairs = _reordered(pairs, order)
-        self._state.restore(pairs)
+        self._state.restore(pairs, touched=touched)
 
 
 def _reordered(pairs: Iterable[tuple[Any, Any]], order: list[int]) -> Iterator[tuple[Any, Any]]:
@@ -122,7 +125,7 @@ class _Every(_Windows):
         return (changed[at : at + most] for at in range(0, len(changed), most))
 
     def restore(self, state: KeyedState) -> None:
-        super().restore(state)
+        self._restore(state, touched=True)
         self._set_timer()
 
     def _set_timer(self) -> None:

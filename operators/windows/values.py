@@ -113,15 +113,18 @@ class WindowValues:
             kept.parts = self._windows.parts()
             return KeyedState.of(kept.pairs(dicts), pickle=pickle)
 
-    def restore(self, pairs: Iterable[tuple[Any, Any]]) -> None:
-        """Restore the state of some keys, before the first record."""
+    def restore(self, pairs: Iterable[tuple[Any, Any]], *, touched: bool = False) -> None:
+        """Restore the state of some keys, before the first record.
+
+        `touched` tells that `changed` shall give these windows.
+        """
         watermarks = []
         for key, (head, parts) in pairs:
             kept = [(*self._bounds(*bounds), value) for *bounds, value in parts]
             self._windows.restore(key, head, kept)
             if self._is_timed and head is not None:
                 watermarks.append(head)
-        self._windows.restored(max(watermarks, default=None))
+        self._windows.restored(max(watermarks, default=None), touched)
 
     def _bounds(self, start: int, *others: Any) -> tuple[int, int, int]:
         """The start and end of a kept value, and the number of its form."""

@@ -219,10 +219,14 @@ impl WindowFold {
         Ok(())
     }
 
-    /// All is restored, and event time had come here.
-    #[pyo3(signature = (watermark_us: "int | None") -> "None")]
-    fn restored(&self, watermark_us: Option<i128>) -> PyResult<()> {
-        self.state()?.windows.restored(watermark_us);
+    /// All is restored, and event time had come here. `touched` tells that `changed` shall give these windows.
+    #[pyo3(signature = (watermark_us: "int | None", touched: "bool") -> "None")]
+    fn restored(&self, watermark_us: Option<i128>, touched: bool) -> PyResult<()> {
+        let windows = &mut self.state()?.windows;
+        windows.restored(watermark_us);
+        if !touched {
+            windows.changed();
+        }
         Ok(())
     }
 }
