@@ -38,16 +38,16 @@ from operators.rolling import Rolling, RollingStream, spans_of
 from operators.rolling import check_emit as check_rolling_emit
 from operators.stream import Stream, check_on_error, own, second, side, then
 from operators.tables import KeyedTables
-from operators.windows.assigners import Assigner, CountWindow
+from operators.windows.assigners import Assigner
 from operators.windows.cogroup import cogroup
 from operators.windows.windowed_stream import WindowedStream
 from operators.windows.windowing import Emit as WindowEmit
-from operators.windows.windowing import Windowing, check_assigner, check_length, check_windowing
+from operators.windows.windowing import check_assigner, check_length, windowing_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Assigner", "KeyedStream", "WindowEmit", "WindowedStream"]
+__all__ = ["Assigner", "KeyedStream", "WindowEmit", "WindowedStream", "windowing_of"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -332,11 +332,8 @@ class KeyedStream(
 
         At the end of the input all windows are complete.
         """
-        check_windowing(assigner, time, allowed_lateness, emit)
-        selector = None
-        if not isinstance(assigner, CountWindow):
-            selector = time_of(self._inputs, "window", time, unit)
-        windowing = Windowing(self._key, self._paired, assigner, selector, allowed_lateness, emit)
+        place = self._inputs, self._key, self._paired
+        windowing = windowing_of(*place, assigner, (time, unit), allowed_lateness, emit)
         return WindowedStream(self._inputs, windowing)
 
     def over(

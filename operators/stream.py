@@ -519,7 +519,7 @@ class Stream(Generic[T]):
         unit: Unit = "us",
         allowed_lateness: timedelta = ZERO,
         emit: "WindowEmit" = "final",
-    ) -> "WindowedStream[Any, T]":
+    ) -> "WindowedStream[T]":
         """Divide all records by time, without a key: `.window(Tumbling(timedelta(minutes=1)))`.
 
         It is as `KeyedStream.window`, in one task, which all records go to. Results have no key:
@@ -534,11 +534,11 @@ class Stream(Generic[T]):
             >>> engine.testing.run(tens.count().sink(Collect()), parallelism=2)["collect"]
             [(2, 0, 10), (1, 10, 20)]
         """
-        from operators.keyed_stream import KeyedStream
+        from operators.keyed_stream import WindowedStream, windowing_of
 
-        of_all: KeyedStream[Any, T] = KeyedStream(self._inputs, (), paired=False)
-        lateness = allowed_lateness
-        return of_all.window(assigner, time=time, unit=unit, allowed_lateness=lateness, emit=emit)
+        place = self._inputs, (), False
+        windowing = windowing_of(*place, assigner, (time, unit), allowed_lateness, emit)
+        return WindowedStream(self._inputs, windowing)
 
     def with_event_time(
         self,

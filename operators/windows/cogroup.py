@@ -37,7 +37,8 @@ def cogroup(
     keyed = told.key_by(itemgetter(1)).inputs
     selector = time_of(keyed, "cogroup", times, unit)
     windowing = Windowing(0, True, assigner, selector, allowed_lateness, emit)
-    return WindowedStream(keyed, windowing).apply(_Divided(function))
+    windows: WindowedStream[Any, Any] = WindowedStream(keyed, windowing)
+    return windows.apply(_Divided(function))
 
 
 @dataclass(frozen=True)

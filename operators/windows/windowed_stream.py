@@ -1,7 +1,8 @@
 """Windowed streams: computations on the records of each key and window."""
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, overload
 
 from engine.errors import GraphError
 from engine.graph.declaration import Input, shown
@@ -27,22 +28,29 @@ from operators.windows.native import NativeWindows
 from operators.windows.operator import Windows
 from operators.windows.windowing import Windowing, check_length
 
+if sys.version_info >= (3, 11):
+    from typing import TypeVarTuple, Unpack
+else:
+    from typing_extensions import TypeVarTuple, Unpack
+
 T = TypeVar("T")
 K = TypeVar("K")
+Ks = TypeVarTuple("Ks")
 V = TypeVar("V")
 R = TypeVar("R")
 
 
-class WindowedStream(Generic[K, T]):
-    """Records of type T, divided by keys of type K and by windows.
+class WindowedStream(Generic[Unpack[Ks], T]):
+    """Records of type T, divided by keys of type K and by windows: a `WindowedStream[K, T]`.
 
     Each method gives a stream of `(key, value, start, end)`: a window has all records from its
-    start on, and none from its end on. Both are in the form of the records' times: numbers in their
-    unit, or datetimes. For later operators, such as windows of windows and joins, a result has the
-    time of its window's last instant, a microsecond before the end. Results that are complete at
-    once come in the order of the windows' ends, then of the keys' first records. In sliding
-    windows, keys come in any order. With `on_error`, as in `map`, a record without a time or a
-    usable value changes nothing.
+    start on, and none from its end on. Without a key, a `WindowedStream[T]` gives `(value, start,
+    end)`. Starts and ends are in the form of the records' times: numbers in their unit, or
+    datetimes. For later operators, such as windows of windows and joins, a result has the time of
+    its window's last instant, a microsecond before the end. Results that are complete at once come
+    in the order of the windows' ends, then of the keys' first records. In sliding windows, keys
+    come in any order. With `on_error`, as in `map`, a record without a time or a usable value
+    changes nothing.
 
         >>> import engine.testing
         >>> from datetime import timedelta
@@ -67,7 +75,7 @@ class WindowedStream(Generic[K, T]):
 
     def reduce(
         self, function: Callable[[T, T], R], *, on_error: OnError = "fail"
-    ) -> Stream[tuple[K, T | R, Any, Any]]:
+    ) -> Stream[tuple[Unpack[Ks], T | R, Any, Any]]:
         """Combine the records of each window: `.reduce(lambda a, b: (a[0], a[1] + b[1]))`.
 
         The value is the first record, then `function(so far, record)`. The function also combines
@@ -77,7 +85,9 @@ class WindowedStream(Generic[K, T]):
         check_function("reduce", function, 2)
         return self._folded("reduce", reducing(function), on_error)
 
-    def collect(self, *, on_error: OnError = "fail") -> Stream[tuple[K, list[T], Any, Any]]:
+    def collect(
+        self, *, on_error: OnError = "fail"
+    ) -> Stream[tuple[Unpack[Ks], list[T], Any, Any]]:
         """The records of each window, in a list.
 
         They are in order of arrival, with two exceptions. In sliding windows, records before the
@@ -86,9 +96,23 @@ class WindowedStream(Generic[K, T]):
         """
         return self._folded("collected", collecting(), on_error)  # as a sink is Collect
 
+    @overload
     def apply(
-        self, function: Callable[[K, list[T], Any, Any], V], *, on_error: OnError = "fail"
-    ) -> Stream[tuple[K, V, Any, Any]]:
+        self: "WindowedStream[K, T]",
+        function: Callable[[K, list[T], Any, Any], V],
+        *,
+        on_error: OnError = "fail",
+    ) -> Stream[tuple[K, V, Any, Any]]: ...
+    @overload
+    def apply(
+        self: "WindowedStream[T]",
+        function: Callable[[tuple[()], list[T], Any, Any], V],
+        *,
+        on_error: OnError = "fail",
+    ) -> Stream[tuple[V, Any, Any]]: ...
+    def apply(
+        self, function: Callable[[Any, list[T], Any, Any], Any], *, on_error: OnError = "fail"
+    ) -> Stream[Any]:
         """A function's result for each window: `function(key, records, start, end)`.
 
         It is called when the result is due, with a list of its own, as `collect` gives it. If you
@@ -98,7 +122,7 @@ class WindowedStream(Generic[K, T]):
         check_function("apply", function, 4)
         return self._folded("apply", applying(function), on_error)
 
-    def count(self, *, on_error: OnError = "fail") -> Stream[tuple[K, int, Any, Any]]:
+    def count(self, *, on_error: OnError = "fail") -> Stream[tuple[Unpack[Ks], int, Any, Any]]:
         """The number of records in each window.
 
         >>> import engine.testing
@@ -121,13 +145,13 @@ class WindowedStream(Generic[K, T]):
 
     def sum(
         self, item: int | str | None = None, *, on_error: OnError = "fail"
-    ) -> Stream[tuple[K, Any, Any, Any]]:
+    ) -> Stream[tuple[Unpack[Ks], Any, Any, Any]]:
         """The sum of an item of the records, or of the records themselves: `KeyedStream.sum`."""
         return self._native("sum", Sum(item), on_error)
 
     def min(
         self, item: int | str | None = None, *, on_error: OnError = "fail"
-    ) -> Stream[tuple[K, Any, Any, Any]]:
+    ) -> Stream[tuple[Unpack[Ks], Any, Any, Any]]:
         """The least of an item of the records, or of the records themselves.
 
         NaN is neither less nor greater than a number. So the first of the two stays: a NaN that
@@ -137,19 +161,19 @@ class WindowedStream(Generic[K, T]):
 
     def max(
         self, item: int | str | None = None, *, on_error: OnError = "fail"
-    ) -> Stream[tuple[K, Any, Any, Any]]:
+    ) -> Stream[tuple[Unpack[Ks], Any, Any, Any]]:
         """The greatest of an item of the records, or of the records themselves; NaN as in `min`."""
         return self._native("max", Max(item), on_error)
 
     def mean(
         self, item: int | str | None = None, *, on_error: OnError = "fail"
-    ) -> Stream[tuple[K, Any, Any, Any]]:
+    ) -> Stream[tuple[Unpack[Ks], Any, Any, Any]]:
         """The mean of an item of the records, or of the records themselves: `KeyedStream.mean`."""
         return self._native("mean", Mean(item), on_error)
 
     def first(
         self, item: int | str | None = None, *, on_error: OnError = "fail"
-    ) -> Stream[tuple[K, Any, Any, Any]]:
+    ) -> Stream[tuple[Unpack[Ks], Any, Any, Any]]:
         """The first value of an item of the records, or the first record.
 
         In sliding windows, records before the start or end of another window come before those
@@ -159,7 +183,7 @@ class WindowedStream(Generic[K, T]):
 
     def last(
         self, item: int | str | None = None, *, on_error: OnError = "fail"
-    ) -> Stream[tuple[K, Any, Any, Any]]:
+    ) -> Stream[tuple[Unpack[Ks], Any, Any, Any]]:
         """The last value of an item of the records, or the last record.
 
         The order in windows that overlap, and in sessions that merge, is as for `first`.
@@ -177,7 +201,7 @@ class WindowedStream(Generic[K, T]):
 
     def count_distinct(
         self, item: int | str | None = None, *, on_error: OnError = "fail"
-    ) -> Stream[tuple[K, int, Any, Any]]:
+    ) -> Stream[tuple[Unpack[Ks], int, Any, Any]]:
         """The exact number of different values of an item of the records, each of which is kept.
 
         Values are equal as keys are: 1 and 1.0 are one.
@@ -200,7 +224,7 @@ class WindowedStream(Generic[K, T]):
         shares: Sequence[float],
         *,
         on_error: OnError = "fail",
-    ) -> Stream[tuple[K, list[float], Any, Any]]:
+    ) -> Stream[tuple[Unpack[Ks], list[float], Any, Any]]:
         """Exact quantiles of an item of the records: a window keeps each number, in 8 bytes.
 
         A quantile is a float, interpolated between two numbers.
@@ -222,7 +246,7 @@ class WindowedStream(Generic[K, T]):
         most: int = 10,
         *,
         on_error: OnError = "fail",
-    ) -> Stream[tuple[K, list[tuple[Any, int]], Any, Any]]:
+    ) -> Stream[tuple[Unpack[Ks], list[tuple[Any, int]], Any, Any]]:
         """The most frequent values of an item of the records, with their counts.
 
         Of equally frequent values, the first ones. It is exact: a window counts each value.
@@ -242,7 +266,7 @@ class WindowedStream(Generic[K, T]):
         *,
         on_error: OnError = "fail",
         **aggregations: Aggregation | Accumulator[T, Any, Any],
-    ) -> Stream[tuple[K, dict[str, Any], Any, Any]]:
+    ) -> Stream[tuple[Unpack[Ks], dict[str, Any], Any, Any]]:
         """Several computations at once, by name: the value of a window is a dict of them.
 
         They are aggregations such as `Count()` and `Sum("price")`, which run in Rust, or each an

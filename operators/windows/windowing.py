@@ -1,14 +1,16 @@
 """The checked arguments of `KeyedStream.window`: windows, time and emission."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import chain
 from typing import Any, Literal, TypeAlias, get_args
 
 from engine.errors import GraphError
+from engine.graph.declaration import Input
 from operators.aggregates import emit_meaning
 from operators.durations import ZERO, check_duration, microseconds
-from operators.event_time import TimeSelector
+from operators.event_time import Time, TimeSelector, Unit, time_of
 from operators.keys import Key, key_meaning
 from operators.windows.assigners import (
     Assigner,
@@ -70,6 +72,23 @@ class Windowing:
             **({} if self.time is None else self.time.meaning),
             **emit_meaning(self.emit),
         }
+
+
+def windowing_of(
+    inputs: Sequence[Input],
+    key: Key,
+    paired: bool,
+    assigner: Assigner,
+    time: tuple[Time, Unit],
+    allowed_lateness: timedelta,
+    emit: Emit,
+) -> Windowing:
+    """The settings of windows over these edges; `GraphError` unless they fit together."""
+    check_windowing(assigner, time[0], allowed_lateness, emit)
+    selector = None
+    if not isinstance(assigner, CountWindow):
+        selector = time_of(inputs, "window", *time)
+    return Windowing(key, paired, assigner, selector, allowed_lateness, emit)
 
 
 def check_windowing(assigner: object, time: object, allowed_lateness: object, emit: object) -> None:

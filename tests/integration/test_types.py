@@ -98,6 +98,13 @@ lengths: Stream[int] = users.map(len).filter(lambda n: n > 1)
 keyed: KeyedStream[Any, tuple[str, int]] = users.map(lambda user: (user, 1)).key_by(0)
 totals = keyed.reduce(lambda a, b: (a[0], a[1] + b[1]))
 windows = payments.key_by(lambda payment: payment.user).window(Tumbling(timedelta(seconds=1)))
+of_users: Stream[tuple[str, int, Any, Any]] = windows.count()
+whole = payments.window(Tumbling(timedelta(seconds=1)))  # its results have no key
+of_all: Stream[tuple[int, Any, Any]] = whole.count()
+amounts: Stream[tuple[float, Any, Any]] = whole.apply(
+    lambda key, payments, start, end: sum(payment.amount for payment in payments)
+)
+several: Stream[tuple[dict[str, Any], Any, Any]] = whole.aggregate(longest=Longest())
 pipelines = [
     payments.key_by("user").process(Limit()).sink(Collect()),
     lengths.then(Doubled()).sink(Collect()),
