@@ -2,8 +2,10 @@
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
+from heapq import heappop, heappush
 from typing import Any, NamedTuple, TypeAlias
 
+from engine.graph.watermark import START_OF_TIME
 from engine.state import KeyedState
 from operators.changes.change import AFTER, BEFORE, DELETE, INSERT
 
@@ -12,10 +14,21 @@ Row: TypeAlias = tuple[Any, int]
 
 
 class Rows:
-    """The last row of each key, by numbers: which changes follow from which rows."""
+    """The last row of each key, by numbers: which changes follow from which rows.
 
-    def __init__(self) -> None:
+    With `keep_us`, a key expires when the watermark is so far behind the highest time of its rows.
+    """
+
+    def __init__(self, keep_us: int | None = None) -> None:
         self.of_keys: dict[int, Row] = {}
+        self.times: dict[int, int] = {}
+        """The highest time of each key, where keys expire."""
+        self._keep_us = keep_us
+        self._watermark_us = START_OF_TIME
+        self._due: list[tuple[int, int]] = []
+        """A heap of times at which a key may expire, and the key."""
+        self._planned: dict[int, int] = {}
+        """The first of these times of each key; others are void."""
         self._free: list[int] = []
         self._last = 0
 
@@ -23,12 +36,20 @@ class Rows:
         return self._last - len(self._free)
 
     def take(
-        self, keys: Sequence[int], bys: Sequence[Any] | None, are_gone: Sequence[bool] | None
+        self,
+        keys: Sequence[int],
+        bys: Sequence[Any] | None,
+        are_gone: Sequence[bool] | None,
+        times: Sequence[int] | None = None,
     ) -> "Step":
         """The changes that rows of these keys make, in their order."""
         step, of_keys = Step([], [], [], []), self.of_keys
         numbers, add, by, nothing = step.numbers, step.changes.append, None, (None, 0)
         for place, key in enumerate(keys):
+            if times is not None and self._has_passed(times[place]):
+                step.late.append(place)
+                numbers.append(0)
+                continue
             highest, before = of_keys.get(key, nothing)
             if bys is not None:
                 by = bys[place]
@@ -54,9 +75,47 @@ class Rows:
                 add((INSERT, number, key))
             if number or bys is not None:
                 of_keys[key] = by, number
+                if times is not None:
+                    self.expire(key, times[place])
             elif before:
                 del of_keys[key]
+                self.times.pop(key, None)
         return step
+
+    def expire(self, key: int, time_us: int) -> None:
+        """Have a key expire, unless a row of it with a later time was there."""
+        assert self._keep_us is not None
+        self.times[key] = time_us = max(time_us, self.times.get(key, time_us))
+        due_us = time_us + self._keep_us
+        if key not in self._planned or due_us < self._planned[key]:
+            self._planned[key] = due_us
+            heappush(self._due, (due_us, key))
+
+    def advance(self, watermark_us: int) -> "Step":
+        """The changes of the rows that expire now; tombstones are forgotten."""
+        self._watermark_us = max(watermark_us, self._watermark_us)
+        step = Step([], [], [], [])
+        while self._due and self._due[0][0] <= self._watermark_us:
+            due_us, key = heappop(self._due)
+            if self._planned.get(key) != due_us:
+                continue
+            del self._planned[key]
+            time_us = self.times.get(key)
+            if time_us is None:  # a tombstone took it away
+                continue
+            if not self._has_passed(time_us):
+                self.expire(key, time_us)
+                continue
+            del self.times[key]
+            _, number = self.of_keys.pop(key)
+            if number:
+                step.changes.append((DELETE, number, key))
+                step.gone.append(number)
+        return step
+
+    def _has_passed(self, time_us: int) -> bool:
+        assert self._keep_us is not None
+        return time_us + self._keep_us <= self._watermark_us
 
     def number(self) -> int:
         """The number of a new row."""
@@ -94,6 +153,10 @@ class State:
     @abstractmethod
     def process(self, batch: Any) -> Any:
         """The changes that a batch makes."""
+
+    @abstractmethod
+    def advance(self, watermark_us: int) -> Any:
+        """The changes of the rows that expire now."""
 
     @abstractmethod
     def snapshot(self) -> KeyedState:

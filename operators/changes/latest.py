@@ -1,18 +1,23 @@
 """The last record of each key, as changes of a table."""
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from engine.columns import is_columns, refusal
+from engine.errors import GraphError
 from engine.graph.batch_operator import BatchFunction, BatchOperator
 from engine.graph.context import TaskContext
+from engine.graph.declaration import Input
 from engine.graph.operator import Properties
+from engine.graph.watermark import START_OF_TIME
 from engine.state import KeyedState
 from operators.changes.change import KINDS, Change
-from operators.changes.last_rows import NoOrder, Rows, State, no_order
+from operators.changes.last_rows import NoOrder, Rows, State, Step, no_order
+from operators.durations import check_duration, microseconds
 from operators.elementwise import check_function
-from operators.event_time import LATE
+from operators.event_time import LATE, Time, TimeSelector, Unit, time_of, with_units_checked
 from operators.key_numbers import KeyNumbers
 from operators.keys import Item, Key, check_item, key_finder, key_meaning
 
@@ -31,10 +36,18 @@ class Latest(BatchOperator):
     by: Place
     tombstone: Place
     paired: bool
+    time: TimeSelector | None = None
+    """Where rows expire, that of a record without its key."""
+    keep_us: int | None = None
+    """For how long the row of a key is kept, in event time; None is for ever."""
 
     @property
     def properties(self) -> Properties:
         """The side output of older records, and the meaning of the state."""
+        expires: dict[str, Any] = {}
+        if self.time is not None and self.keep_us is not None:
+            keep = timedelta(microseconds=self.keep_us)
+            expires = {**self.time.meaning, "expire_after": str(keep)}
         return Properties(
             accepts_columns=True,
             outputs=(LATE,),
@@ -42,22 +55,43 @@ class Latest(BatchOperator):
                 "kind": "latest",
                 "key": key_meaning(self.key, self.paired),
                 "by": "a function" if callable(self.by) else self.by,
+                **expires,
             },
         )
 
     def open(self, context: TaskContext) -> BatchFunction:
         """The rows of one task."""
-        return _Latest(self, context)
+        return with_units_checked(_Latest(self, context), [self.time], context)
 
 
-def latest_of(key: Key, by: Place, tombstone: Place, *, paired: bool) -> Latest:
-    """The operator for a user's arguments; raises `GraphError` for invalid ones."""
+def latest_of(
+    inputs: tuple[Input, ...],
+    key: Key,
+    paired: bool,
+    places: tuple[Place, Place],
+    expire_after: timedelta | None,
+    time: tuple[Time, Unit],
+) -> Latest:
+    """The operator for a user's arguments; raises `GraphError` for invalid ones.
+
+    The places are those of `by` and `tombstone`.
+    """
+    by, tombstone = places
     for name, place in (("by", by), ("tombstone", tombstone)):
         if callable(place):
             check_function(f"latest(): {name}", place, 1)
         elif place is not None:
             check_item(f"latest(): {name}", place)
-    return Latest(key, by, tombstone, paired)
+    if expire_after is None:
+        if time[0] is not None:
+            raise GraphError(
+                "latest() got a time and no expire_after, expected both or neither",
+                hint="rows are kept for ever without expire_after=timedelta(...)",
+            )
+        return Latest(key, by, tombstone, paired)
+    check_duration("latest(): expire_after", expire_after)
+    selector = replace(time_of(inputs, "latest", *time), paired=False)
+    return Latest(key, by, tombstone, paired, selector, microseconds(expire_after))
 
 
 class RecordRows(State):
@@ -67,7 +101,7 @@ class RecordRows(State):
         self.late = []
         self._operator = operator
         self._context = context
-        self._rows = Rows()
+        self._rows = Rows(operator.keep_us)
         self._keys = KeyNumbers()
         self._records: list[Any] = [None]
         self._find = key_finder(operator.key)
@@ -77,44 +111,57 @@ class RecordRows(State):
     def process(self, batch: list[Any]) -> list[Change]:
         """The changes that a batch makes."""
         keys, records = self._divided(batch)
+        time, times = self._operator.time, None
+        if time is not None:
+            times = time.all_microseconds(records, self._context.failing)
+        bys, gone = self._all(self._by, records), self._gone(records)
         try:
-            step = self._rows.take(
-                self._keys.of_keys(keys), self._all(self._by, records), self._gone(records)
-            )
+            step = self._rows.take(self._keys.of_keys(keys), bys, gone, times)
         except NoOrder as error:
             record = records[error.args[0]]
             self._context.failing.on(record)
             raise no_order(self._operator.by, record) from None
-        kept, of_numbers = self._records, self._keys.of_numbers
+        kept = self._records
         kept += [None] * (1 + max(step.numbers, default=0) - len(kept))
         for number, record in zip(step.numbers, records, strict=True):
             kept[number] = record
-        change = Change._make
-        found = [
-            change((KINDS[kind], kept[row], of_numbers[key])) for kind, row, key in step.changes
-        ]
-        for number in (0, *step.gone):
-            kept[number] = None
-        self._rows.let_go(step.gone)
         self.late += [records[place] for place in step.late]
-        self._keys.forget_others(len(self._rows.of_keys), lambda: self._rows.of_keys)
-        return found
+        return self._changes(step)
+
+    def advance(self, watermark_us: int) -> list[Change]:
+        """The changes of the rows that expire now."""
+        return self._changes(self._rows.advance(watermark_us))
 
     def snapshot(self) -> KeyedState:
-        """Of each key its record, and what its order goes by."""
-        keys, kept = self._keys.of_numbers, self._records
+        """Of each key its record behind what its order goes by, and its time if it expires."""
+        keys, kept, times = self._keys.of_numbers, self._records, self._rows.times
         pairs = (
-            (keys[key], (by, kept[row]) if row else (by,))
+            (keys[key], (by, *([times[key]] if times else ()), *([kept[row]] if row else ())))
             for key, (by, row) in self._rows.of_keys.items()
         )
         return KeyedState.of(pairs, pickle=self._context.pickle)
 
     def restore(self, pairs: Iterable[tuple[Any, Any]]) -> None:
         """Go on with these records."""
-        for key, (by, *record) in pairs:
-            number = self._rows.number() if record else 0
+        expires = self._operator.keep_us is not None
+        for key, (by, *rest) in pairs:
+            time_us, record = (rest[0], rest[1:]) if expires else (0, rest)
+            key_number, number = self._keys.of_key(key), self._rows.number() if record else 0
             self._records += record
-            self._rows.of_keys[self._keys.of_key(key)] = by, number
+            self._rows.of_keys[key_number] = by, number
+            if expires:
+                self._rows.expire(key_number, time_us)
+
+    def _changes(self, step: Step) -> list[Change]:
+        kept, of_numbers, change = self._records, self._keys.of_numbers, Change._make
+        found = [
+            change((KINDS[kind], kept[row], of_numbers[key])) for kind, row, key in step.changes
+        ]
+        for number in (0, *step.gone):
+            kept[number] = None
+        self._rows.let_go(step.gone)
+        self._keys.forget_others(len(self._rows.of_keys), lambda: self._rows.of_keys)
+        return found
 
     def _divided(self, batch: list[Any]) -> tuple[list[Any], list[Any]]:
         if self._operator.paired:
@@ -150,6 +197,7 @@ class _Latest(BatchFunction):
         self._state: State = RecordRows(operator, context)
         self._has_columns = False
         self._has_records = False
+        self._watermark_us = START_OF_TIME
 
     def process(self, batch: Any) -> Any:
         if is_columns(batch) != self._has_columns:
@@ -169,6 +217,14 @@ class _Latest(BatchFunction):
                 self._send_late(records)
         return found
 
+    def on_watermark(self, watermark_us: int) -> Iterator[Any]:
+        self._watermark_us = watermark_us
+        if self._operator.keep_us is None:
+            return
+        found, most = self._state.advance(watermark_us), self._context.batch_size
+        for at in range(0, len(found), most):
+            yield found[at : at + most]
+
     def snapshot(self) -> KeyedState:
         return self._state.snapshot()
 
@@ -182,14 +238,16 @@ class _Latest(BatchFunction):
         operator = self._operator
         if batch is not None and (operator.paired or operator.key is None):
             raise refusal("latest", batch, "name the columns of the key: .key_by({column!r})")
-        if batch is not None and (callable(operator.by) or callable(operator.tombstone)):
+        time = None if operator.time is None else operator.time.item
+        if batch is not None and any(map(callable, (operator.by, operator.tombstone, time))):
             raise refusal("latest", batch, "name columns: .latest(by={column!r})")
         from operators.changes.latest_columns import ColumnRows
 
-        self._state, self._has_columns = (
-            ColumnRows(operator.key, operator.by, operator.tombstone),
-            True,
-        )
+        places = operator.key, operator.by, operator.tombstone
+        self._state = ColumnRows(*places, operator.time, operator.keep_us)
+        self._has_columns = True
+        if operator.keep_us is not None:
+            self._state.advance(self._watermark_us)
 
 
 def _finder(place: Place) -> Callable[[Any], Any] | None:

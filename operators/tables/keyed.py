@@ -1,5 +1,6 @@
 """Tables of keyed streams: their last records, or changes that they bring."""
 
+from datetime import timedelta
 from typing import Any, Generic, TypeVar
 
 from engine.graph.declaration import Input
@@ -23,7 +24,15 @@ class KeyedTables(Joins[K], Generic[K, T]):
     _key: Key
     _paired: bool
 
-    def latest(self, by: Place = None, *, tombstone: Place = None) -> Table[K, T]:
+    def latest(
+        self,
+        by: Place = None,
+        *,
+        tombstone: Place = None,
+        expire_after: timedelta | None = None,
+        time: Time = None,
+        unit: Unit = "us",
+    ) -> Table[K, T]:
         """The last record of each key, as a table: each record replaces the one before.
 
         With `by`, an item or a function of the record such as a version or a time, a record does
@@ -46,10 +55,16 @@ class KeyedTables(Joins[K], Generic[K, T]):
             +I ('cup', 5, 1)
             -D ('cup', 5, 1)
 
-        One row of each key is kept for as long as the job runs. Of columns, `by` and `tombstone`
-        are names or indexes of columns, and a tombstone has null there.
+        One row of each key is kept for as long as the job runs, or until it expires: when the
+        watermark is `expire_after` behind the highest time of the key's records. The row is deleted
+        then, by a change "-D", and what is kept of a tombstone is forgotten. A record that comes
+        when it would have expired is late. Times are as in `window`.
+
+        Of columns, `by`, `tombstone` and `time` are names or indexes of columns, and a tombstone
+        has null there.
         """
-        operator = latest_of(self._key, by, tombstone, paired=self._paired)
+        places, times = (by, tombstone), (time, unit)
+        operator = latest_of(self._inputs, self._key, self._paired, places, expire_after, times)
         columns = None if self._paired else self._key
         return table_behind(then(self._inputs, operator, "latest"), columns)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -19,17 +20,21 @@ from operators import Change, source
 from operators.sinks import Collect
 from operators.sources import Collection
 
-SCHEMA = pa.schema([("key", pa.string()), ("value", pa.int64()), ("at", pa.int64())])
+SCHEMA = pa.schema(
+    [("key", pa.string()), ("value", pa.int64()), ("at", pa.int64()), ("t", pa.int64())]
+)
+SEEDS = 30
+"""Random programs; 2,000 by hand."""
 
 
 class Tables:
     """The tasks of `latest` on such rows."""
 
-    def __init__(self, columns: bool, by: Any, tasks: int, states: Any = ()) -> None:
+    def __init__(self, columns: bool, by: Any, tasks: int, states: Any = (), **expiry: Any) -> None:
         self.columns = columns
         self.late: list[Any] = []
         self.functions: list[BatchFunction] = []
-        table = source(Collection([])).key_by("key").latest(by=by, tombstone="value")
+        table = source(Collection([])).key_by("key").latest(by=by, tombstone="value", **expiry)
         operator = table.inputs[0].source.operator
         assert isinstance(operator, BatchOperator)
         for index in range(tasks):
@@ -48,14 +53,20 @@ class Tables:
         chosen = partition([row["key"] for row in rows], len(self.functions))
         for index, function in enumerate(self.functions):
             own = [row for row, at in zip(rows, chosen, strict=True) if at == index]
-            if own and self.columns:
-                for row in function.process(pa.RecordBatch.from_pylist(own, SCHEMA)).to_pylist():
-                    found.append((row.pop("kind"), row))
-            elif own:
-                for change in function.process(own):
-                    assert change.key == change.record["key"]
-                    found.append((change.kind, change.record))
+            if own:
+                taken: Any = pa.RecordBatch.from_pylist(own, SCHEMA) if self.columns else own
+                found += self.changes(function.process(taken))
         return found
+
+    def advance(self, watermark: int) -> list[tuple[str, Any]]:
+        given = [batch for each in self.functions for batch in each.on_watermark(watermark) or ()]
+        return [change for batch in given for change in self.changes(batch)]
+
+    def changes(self, batch: Any) -> list[tuple[str, Any]]:
+        if self.columns:
+            return [(row.pop("kind"), row) for row in batch.to_pylist()]
+        assert all(change.key == change.record["key"] for change in batch)
+        return [(change.kind, change.record) for change in batch]
 
 
 def expected(rows: list[Any], by: str | None) -> tuple[dict[Any, Any], list[Any]]:
@@ -86,6 +97,7 @@ def test_random_rows_with_other_tasks_that_go_on(by: str | None, columns: bool) 
                 "key": chance.choice(["a", "b", "c", None]),
                 "value": chance.choice([None, 1, 2]),
                 "at": chance.randint(0, 9),
+                "t": 0,
             }
             for _ in range(chance.randint(0, 30))
         ]
@@ -111,6 +123,77 @@ def test_random_rows_with_other_tasks_that_go_on(by: str | None, columns: bool) 
                 tables = Tables(columns, by, chance.randint(1, 3), states)
         wanted = expected(rows, by)[1]
         assert sorted(map(repr, [*late, *tables.late])) == sorted(map(repr, wanted))
+
+
+@pytest.mark.parametrize("columns", [False, True])
+@pytest.mark.parametrize("by", [None, "at"])
+def test_rows_and_tombstones_expire(by: str | None, columns: bool) -> None:
+    keep = 10
+    expiry: dict[str, Any] = {"expire_after": timedelta(microseconds=keep), "time": "t"}
+    for seed in range(SEEDS):
+        chance = random.Random(seed)
+        tables = Tables(columns, by, chance.randint(1, 3), **expiry)
+        kept: dict[Any, tuple[Any, Any, int]] = {}  # what is wanted: by, row, time
+        watermark, clock = -100, -50
+        late: list[Any] = []
+        wanted_late: list[Any] = []
+        for _ in range(chance.randint(0, 12)):
+            clock += chance.randint(0, 6)
+            rows = [
+                {
+                    "key": chance.choice(["a", "b", "c", None]),
+                    "value": chance.choice([None, 1, 2]),
+                    "at": chance.randint(0, 9),
+                    "t": clock - chance.randint(0, 15),
+                }
+                for _ in range(chance.randint(0, 4))
+            ]
+            wanted: list[tuple[str, Any]] = []
+            for row in rows:
+                highest, before, time = kept.get(row["key"], (None, None, row["t"]))
+                is_older = by is not None and highest is not None and row["at"] < highest
+                if row["t"] + keep <= watermark or is_older:
+                    wanted_late.append(row)
+                    continue
+                is_gone = row["value"] is None
+                if before:
+                    wanted.append(("-D" if is_gone else "-U", before))
+                if not is_gone:
+                    wanted.append(("+U" if before else "+I", row))
+                if is_gone and by is None:
+                    kept.pop(row["key"], None)
+                else:
+                    own = None if is_gone else row
+                    kept[row["key"]] = row["at"] if by else None, own, max(time, row["t"])
+            assert sorted(map(repr, tables.process(rows))) == sorted(map(repr, wanted))
+            if chance.random() < 0.3:
+                late += tables.late
+                states = [each for f in tables.functions if (each := f.snapshot()) is not None]
+                tables = Tables(columns, by, chance.randint(1, 4), states, **expiry)
+                assert tables.advance(watermark) == []
+            watermark = max(watermark, clock - chance.randint(0, 12))
+            due = [key for key, (*_, time) in kept.items() if time + keep <= watermark]
+            gone = [("-D", row) for key in due if (row := kept.pop(key)[1])]
+            assert sorted(map(repr, tables.advance(watermark))) == sorted(map(repr, gone))
+        assert sorted(map(repr, [*late, *tables.late])) == sorted(map(repr, wanted_late))
+        tables.advance(10**9)
+        assert all(not len(f.snapshot().entries) for f in tables.functions)  # type: ignore[union-attr]
+
+
+def test_what_expires_is_taken_back_behind_a_table() -> None:
+    people = source(Collection([])).with_event_time(2).key_by(0)
+    homes = people.latest(expire_after=timedelta(microseconds=10))
+    cities = homes.changes().key_by(lambda change: change.record[1]).as_table().count()
+    latest, count = (
+        each.inputs[0].source.operator.open(TaskContext("t", 0, 1, 100, "job"))  # type: ignore[union-attr]
+        for each in (homes, cities)
+    )
+    changes = latest.process([("ann", "Oslo", 1), ("bob", "Oslo", 3), ("cid", "Rome", 9)])
+    count.process([(change.record[1], change) for change in changes])
+    (gone,) = latest.on_watermark(11)
+    (before, after) = count.process([(change.record[1], change) for change in gone])
+    assert (before.record, after.record) == (("Oslo", 2), ("Oslo", 1))
+    assert latest.process([("ann", "Oslo", 15)])[0].kind == "+I"
 
 
 @pytest.mark.parametrize("parallelism", [1, 2, 4])
@@ -184,6 +267,13 @@ def test_what_is_no_change_is_told(given: Any, message: str) -> None:
         (lambda left, right: left.join(right, expire_after=5), "expire_after"),
         (lambda left, right: left.join(right, time="at"), "no expire_after"),
         (lambda left, right: left.latest(by=-1), "expected an index >= 0"),
+        (
+            lambda left, right: left.latest(expire_after=5),
+            "expire_after is 5, expected a timedelta",
+        ),
+        (lambda left, right: left.latest(expire_after=timedelta(0)), "expected more than 0"),
+        (lambda left, right: left.latest(time="at"), "a time and no expire_after"),
+        (lambda left, right: left.latest(expire_after=timedelta(1)), "needs the time of each"),
         (lambda left, right: left.join(right).side("right").side("no"), "side"),
     ],
 )
