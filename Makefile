@@ -137,7 +137,7 @@ fuzz: ## random bytes, guided by coverage, into the decoders; FUZZ_SECONDS=60 in
 
 CHAOS_SEEDS ?= 0-99
 chaos: $(BUILT) ## drivers and workers killed, stopped and cut off at seeded moments, on each runtime; CHAOS_SEEDS=0-99
-	CHAOS_SEEDS=$(CHAOS_SEEDS) HOSTILE_REQUESTS=2000 $(BIN)/python -m pytest -q -s --timeout 600 tests/faults/test_chaos.py tests/faults/test_nodes_come.py tests/faults/test_recovery.py tests/faults/test_partitions.py \
+	CHAOS_SEEDS=$(CHAOS_SEEDS) HOSTILE_REQUESTS=2000 $(BIN)/python -m pytest -q -s --timeout 600 tests/faults/test_chaos.py tests/faults/test_nodes_come.py tests/faults/test_recovery.py tests/faults/test_features.py tests/faults/test_partitions.py \
 		tests/faults/test_checkpoint_storage.py tests/unit/driver/test_recovery.py tests/faults/test_node_lost.py tests/faults/test_serving.py \
 		tests/faults/test_hostile.py tests/faults/test_pods.py tests/faults/test_drained_node.py tests/faults/test_mixed_faults.py
 
