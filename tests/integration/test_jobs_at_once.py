@@ -176,6 +176,30 @@ def test_the_first_is_dead(
         assert sorted(names) == ["part-00000.txt", "part-00001.txt"]
 
 
+@pytest.mark.parametrize("name", ["first", "second"])
+@pytest.mark.parametrize("kept", KEPT)
+def test_a_claim_that_a_killed_task_was_writing_goes(
+    tmp_path: Path, kept: bool, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where = Where("folder", tmp_path)
+    first, task = Job(where, "first", kept), Folder(where.folder)
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "rename", _killed)
+        with pytest.raises(Killed):
+            first.begin()
+    assert [path.endswith(".claim.tmp") for path in task.names()] == [True]
+    Job(where, name, kept, generation=2).begin().write("2").end()
+    assert is_final(where.files(), kept, "2")
+
+
+class Killed(BaseException):
+    """Ends a task in the middle."""
+
+
+def _killed(path: Path, target: Path) -> None:
+    raise Killed
+
+
 def test_who_goes_on_with_a_job_takes_the_place_over_from_who_lives(where: Where) -> None:
     first = Job(where, "first", True).begin().write("1")
     second = Job(where, "second", True, generation=2).begin()

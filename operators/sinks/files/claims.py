@@ -22,7 +22,7 @@ from uuid import uuid4
 
 from engine.errors import CheckpointError, StorageError
 from engine.owner import Owner
-from operators.sinks.files.places import CLAIM, Hold, Place
+from operators.sinks.files.places import BEGUN, CLAIM, Hold, Place
 
 PERIOD_SECONDS = 5.0
 """Seconds between two checks of a task that only writes."""
@@ -62,7 +62,10 @@ class Claim:
                 found = _NAME.fullmatch(name)
                 if found is None or found["suffix"] != self._suffix or name == self._name:
                     continue
-                if (text := self._place.read(name)) is not None:
+                if found["begun"]:
+                    if self._is_left(found):
+                        self._place.drop([name])
+                elif (text := self._place.read(name)) is not None:
                     self._meet(found, _told(text))
         except BaseException:
             self.release()
@@ -93,6 +96,13 @@ class Claim:
             self._place.drop([self._name, *gone])
             self._hold.end()
             self._hold = None
+
+    def _is_left(self, begun: re.Match[str]) -> bool:
+        """Whether who began to write this claim was killed meanwhile."""
+        whose = (begun["job"], int(begun["generation"]))
+        if whose == (self._job, self._generation):  # a task beside this one may be about to lock it
+            return int(begun["index"]) == self._index
+        return self._place.is_held(begun[0]) is False
 
     def _meet(self, found: re.Match[str], told: dict[str, Any]) -> None:
         """Handle another claim: of an earlier task, of a dead job, or of a living job."""
@@ -151,5 +161,5 @@ _LATER_SECONDS = 60.0
 _OWN = "a folder or prefix of its own"
 _NAME = re.compile(
     r"\.part-(?P<index>\d{5,})(?P<suffix>\.[a-z]+)\.(?P<job>[0-9a-f]*)\.(?P<generation>\d+)"
-    rf"-[0-9a-f]{{8}}{re.escape(CLAIM)}"
+    rf"-[0-9a-f]{{8}}{re.escape(CLAIM)}(?P<begun>{re.escape(BEGUN)})?"
 )

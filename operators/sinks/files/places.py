@@ -214,7 +214,7 @@ class Folder(Place):
 
     def hold(self, name: str, text: str) -> Hold:
         """Write a small file and lock it; the lock ends with the process."""
-        before = self.path / f"{name}.tmp"
+        before = self.path / f"{name}{BEGUN}"
         try:
             hold = Hold(descriptor := os.open(before, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
             with contextlib.suppress(OSError):  # file systems without locks
@@ -301,5 +301,7 @@ def _is_locked(path: Path) -> bool:
 
 CLAIM = ".claim"
 """The suffix of claims."""
+BEGUN = ".tmp"
+"""What follows the name of a claim that is being written."""
 BUFFER = 1 << 16
 """Bytes of a file that wait in memory: small batches then need few calls of the system."""
