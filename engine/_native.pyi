@@ -1,7 +1,7 @@
 from typing import Any, SupportsFloat, SupportsIndex, final
 from typing_extensions import disjoint_base
 
-__all__ = ["Aggregate", "AggregateError", "AvroDecoder", "Batch", "Blob", "BlobNode", "BlobStatistics", "Cancelled", "ChannelLost", "Control", "DecodeError", "Digests", "EncodeError", "Finder", "FrozenDict", "HttpGateway", "HttpReplies", "HttpStream", "InputStatistics", "Join", "JsonDecoder", "KeptRows", "KeyExtractError", "KeyedEntries", "Landing", "LatencyHistogram", "Latest", "Network", "NetworkError", "NetworkStatistics", "OutputGate", "OutputStatistics", "Paired", "ResourceError", "RollingAggregate", "S3Client", "StorageFailed", "WindowAggregate", "WindowFold", "decode_value", "encode_parts", "ipc_streams", "keyed_entries", "mapped", "needs", "partition", "plain_keys", "register_extensions", "take_rows", "use_precise_timers", "xxh3"]
+__all__ = ["Aggregate", "AggregateError", "AvroDecoder", "Batch", "Blob", "BlobNode", "BlobStatistics", "Cancelled", "ChannelLost", "Control", "DecodeError", "Digests", "EncodeError", "Finder", "FrozenDict", "HttpGateway", "HttpReplies", "HttpStream", "InputStatistics", "Join", "JsonDecoder", "KeptRows", "KeyExtractError", "KeyedEntries", "Landing", "LatencyHistogram", "Latest", "Network", "NetworkError", "NetworkStatistics", "OutputGate", "OutputStatistics", "Paired", "ResourceError", "RollingAggregate", "S3Client", "StorageFailed", "WindowAggregate", "WindowFold", "columns_of_dicts", "decode_value", "dicts_of_rows", "encode_parts", "ipc_streams", "keyed_entries", "mapped", "needs", "partition", "plain_keys", "register_extensions", "take_rows", "use_precise_timers", "xxh3"]
 
 @final
 class Aggregate:
@@ -1355,9 +1355,21 @@ class WindowFold:
         What records have come to, by the numbers of the values.
         """
 
+def columns_of_dicts(records: "Any", schema: "Any" = None) -> "tuple[Any, list[str]] | None":
+    """
+    Columns of dicts: a pyarrow.RecordBatch of those that are made here, and the names of all; None where
+    PyArrow is to make them all. `schema` is a pyarrow.Schema, or None.
+    """
+
 def decode_value(encoded: "bytes | memoryview") -> "Any":
     """
     The value of which `encode_parts` gave this, in a buffer that nobody changes. Raises DecodeError.
+    """
+
+def dicts_of_rows(batch: "Any") -> "list[dict[str, Any]]":
+    """
+    A dict of each row of a pyarrow.RecordBatch whose columns have different names: what its `to_pylist`
+    gives, and what that raises.
     """
 
 def encode_parts(value: "Any", pickle: "bool" = False) -> "list[bytes | memoryview]":

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from engine.column_values import array_of, as_type, check_nulls, field_of, in_microseconds
 from engine.errors import GraphError
 from engine.installation.distribution import install_hint
+from engine.network import columns_of_dicts, dicts_of_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -140,21 +141,29 @@ def columns_of(
     A value that a dict lacks is null. TypeError for what cannot be columns.
     """
     pyarrow = import_pyarrow("to_columns()")
-    for record in records if set(map(type, records)) != {dict} else ():
-        if not isinstance(record, Mapping):
-            if failing is not None:
-                failing.on(record)
-            raise TypeError(f"to_columns() got {type(record).__name__}, expected a dict")
-    names: dict[Any, None] = {}
-    for record in records if schema is None else ():
-        if record.keys() != names.keys():
-            names.update(dict.fromkeys(record))
+    known: dict[str, pa.Array] = {}
+    found = columns_of_dicts(records, schema)
+    if found is None:
+        names = _names_of(records, schema, failing)
+    else:
+        batch, names = found
+        if schema is None and batch.num_columns == len(names):
+            return batch
+        known = dict(zip(batch.schema.names, batch.columns, strict=True))
     if schema is not None:
-        arrays = [_of_field(field, records, failing) for field in schema]
-        batch: pa.RecordBatch = pyarrow.RecordBatch.from_arrays(arrays, schema=schema)
+        arrays = [
+            known[field.name] if field.name in known else _of_field(field, records, failing)
+            for field in schema
+        ]
+        batch = pyarrow.RecordBatch.from_arrays(arrays, schema=schema)
     elif names:
-        values = [_column(name, [record.get(name) for record in records]) for name in names]
-        batch = pyarrow.RecordBatch.from_arrays(values, list(names))
+        arrays = [
+            known[name]
+            if name in known
+            else _column(name, [record.get(name) for record in records])
+            for name in names
+        ]
+        batch = pyarrow.RecordBatch.from_arrays(arrays, list(names))
     else:
         raise TypeError(f"to_columns() got {len(records)} dicts without a field, expected one")
     check_columns(batch)
@@ -207,7 +216,7 @@ def rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
             raise ValueError(f"column {name!r}: {error}") from None
     if any(map(is_not, columns, given)):
         batch = import_pyarrow("to_records()").RecordBatch.from_arrays(columns, names)
-    found: list[dict[str, Any]] = batch.to_pylist()
+    found: list[dict[str, Any]] = dicts_of_rows(batch)
     return found
 
 
@@ -244,6 +253,25 @@ def refusal(operator: str, batch: pa.RecordBatch, hint: str | None = None) -> Ty
         f"{operator} got columns ({', '.join(names)}: a pyarrow.RecordBatch), expected records\n\n"
         f"hint: {'' if hint is None else hint.format(column=names[0]) + '; '}{ways}"
     )
+
+
+def _names_of(
+    records: Sequence[Any], schema: pa.Schema | None, failing: FailureContext | None
+) -> Sequence[Any]:
+    """The names of the columns; TypeError for a record that is no dict."""
+    for record in records if set(map(type, records)) != {dict} else ():
+        if not isinstance(record, Mapping):
+            if failing is not None:
+                failing.on(record)
+            raise TypeError(f"to_columns() got {type(record).__name__}, expected a dict")
+    if schema is not None:
+        found: list[str] = schema.names
+        return found
+    names: dict[Any, None] = {}
+    for record in records:
+        if record.keys() != names.keys():
+            names.update(dict.fromkeys(record))
+    return list(names)
 
 
 def _of_field(field: pa.Field, records: Sequence[Any], failing: FailureContext | None) -> pa.Array:

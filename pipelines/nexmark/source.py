@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Literal
 
 import engine
-from engine.columns import import_pyarrow
+from engine.columns import import_pyarrow, rows
 from engine.graph.context import TaskContext
 from engine.graph.operator import Properties
 from engine.graph.source import SourceOperator
@@ -69,7 +69,7 @@ class Nexmark(SourceOperator[Any]):
         batches = self.events.batches(self.kind, first, context.parallelism)
         for at, batch in enumerate(batches, start):
             chosen = batch.select(self.columns)
-            yield at, chosen if self.api == "columnar" else chosen.to_pylist()
+            yield at, chosen if self.api == "columnar" else rows(chosen)
 
 
 class Tables:

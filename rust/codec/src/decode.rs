@@ -87,6 +87,18 @@ impl<'py> Decoder<'py> {
         }
     }
 
+    /// A new reference to a `str` of these bytes, the one of the cache if it is there; null, with an
+    /// exception set, when they are no UTF-8 or there is no memory.
+    #[inline]
+    pub fn text(&mut self, utf8: &[u8]) -> *mut ffi::PyObject {
+        // SAFETY: the GIL is held: there is a `Python`.
+        unsafe { self.cache.text(utf8) }
+    }
+
+    pub fn py(&self) -> Python<'py> {
+        self.py
+    }
+
     /// A new reference to the next record, the one of the cache if it is there.
     #[inline]
     fn record(&mut self, reader: &mut Reader) -> Decoded {

@@ -32,3 +32,4 @@ pub use extension::{Extensions, Pickling, register};
 pub use frozen::FrozenDict;
 pub use key::Key;
 pub use parts::{Part, Parts};
+pub use text::utf8;

@@ -13,7 +13,7 @@ use std::slice;
 /// # Safety
 /// The GIL is held, `text` is a `str`, and the result is not used after `text` is freed.
 #[inline]
-pub(crate) unsafe fn utf8<'a>(text: *mut ffi::PyObject) -> Option<&'a [u8]> {
+pub unsafe fn utf8<'a>(text: *mut ffi::PyObject) -> Option<&'a [u8]> {
     let mut length = 0;
     // SAFETY: `text` is a str; the bytes live as long as it does.
     unsafe {

@@ -1,5 +1,8 @@
 //! Record batches over the boundary, by Arrow's C data interface: memory is shared, not copied.
 
+pub(crate) mod of_dicts;
+pub(crate) mod rows;
+
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi, from_ffi_and_data_type};
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, StructArray, make_array};
 use arrow_schema::{ArrowError, DataType, Schema};

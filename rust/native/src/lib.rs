@@ -30,6 +30,10 @@ mod _native {
     #[pymodule_export]
     use super::blob::{Blob, BlobNode, Landing};
     #[pymodule_export]
+    use super::columns::of_dicts::columns_of_dicts;
+    #[pymodule_export]
+    use super::columns::rows::dicts_of_rows;
+    #[pymodule_export]
     use super::columns::{ipc_streams, plain_keys, take_rows};
     #[pymodule_export]
     use super::error::{
