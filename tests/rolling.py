@@ -5,7 +5,9 @@ Records are (key, time, number), as in `tests.windowing`; a result is a record a
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,8 +18,11 @@ import numpy as np
 import pyarrow as pa
 
 from operators import (
+    Array,
+    BitXor,
     Count,
     CountDistinct,
+    Covariance,
     First,
     Last,
     Max,
@@ -28,6 +33,7 @@ from operators import (
     RollingStream,
     Sum,
     Top,
+    Variance,
     source,
 )
 from operators.aggregates import Aggregation
@@ -48,6 +54,10 @@ AGGREGATIONS: dict[str, Any] = {
     "median": Quantile(2),
     "quarters": Quantiles(2, [0.25, 1]),
     "top": Top(2, 2),
+    "variance": Variance(2),
+    "line": Covariance(2, 1, population=True),
+    "xor": BitXor(2),
+    "all": Array(2),
 }
 IN_PYTHON: dict[str, Callable[[Sequence[Any]], Any]] = {
     "count": len,
@@ -61,6 +71,9 @@ IN_PYTHON: dict[str, Callable[[Sequence[Any]], Any]] = {
     "median": statistics.median,
     "quarters": lambda values: np.quantile(values, [0.25, 1]).tolist(),
     "top": lambda values: Counter(values).most_common(2),
+    "variance": lambda values: statistics.variance(values) if len(values) > 1 else None,
+    "xor": lambda values: functools.reduce(operator.xor, values),
+    "all": list,
 }
 NAMES = ("key", "time", "number")
 
@@ -108,7 +121,11 @@ def values(own: Sequence[Record], at: int, spans: Spans) -> dict[str, Any]:
         else:
             seen = list(own[max(0, at + 1 - span) : at + 1])
         numbers = [number for *_, number in seen]
-        found |= {f"{each}_{name}": IN_PYTHON[each](numbers) for each in AGGREGATIONS}
+        found |= {f"{each}_{name}": function(numbers) for each, function in IN_PYTHON.items()}
+        times = [time for _, time, _ in seen]
+        mean = statistics.fmean(times), statistics.fmean(numbers)
+        pairs = zip(times, numbers, strict=True)
+        found[f"line_{name}"] = statistics.fmean((t - mean[0]) * (n - mean[1]) for t, n in pairs)
     return found
 
 

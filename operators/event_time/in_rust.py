@@ -90,5 +90,8 @@ class TimedFunction(BatchFunction):
 
     def _complete(self, watermark_us: int) -> Iterator[Any]:
         self._aggregate.advance(watermark_us)
+        return self._results()
+
+    def _results(self) -> Iterator[Any]:
         while len(batch := self._aggregate.complete(self._context.batch_size)):
             yield batch

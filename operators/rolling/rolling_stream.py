@@ -1,6 +1,6 @@
 """Rolling streams: computations on the records of a key within spans that end at each record."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from engine.errors import GraphError
@@ -15,18 +15,22 @@ from operators.aggregates import (
     Max,
     Mean,
     Min,
-    Quantile,
     Quantiles,
     Sum,
     Top,
     check_aggregations,
 )
+from operators.aggregates.accumulator import Accumulator
+from operators.elementwise import check_function
+from operators.keys import check_item
+from operators.rolling.apply import ApplyRolling
 from operators.rolling.operator import NativeRolling
 from operators.rolling.spans import Rolling
 from operators.stream import Stream, check_on_error, then
 
 T = TypeVar("T")
 K = TypeVar("K")
+V = TypeVar("V")
 
 
 class RollingStream(Generic[K, T]):
@@ -160,12 +164,46 @@ class RollingStream(Generic[K, T]):
         """
         return self._native("top", Top(item, most), on_error)
 
+    def apply(
+        self,
+        function: Callable[[list[Any]], V],
+        item: int | str | None = None,
+        *,
+        on_error: OnError = "fail",
+    ) -> Stream[tuple[T, Any]]:
+        """A function's result for each record: of the list of an item's values within the span.
+
+        Without an item, it is a list of the records. They are in the order of time, and the list is
+        the function's own. So a record costs as much time as its span has records: use `aggregate`
+        where it can say what you need. Records only, not columns. With `on_error`, a record for
+        which the function fails gives no result, but counts for others.
+
+        >>> import engine.testing
+        >>> from operators import source
+        >>> from operators.sinks import Collect
+        >>> from operators.sources import Collection
+        >>> took = source(Collection([("a", 7, 1), ("a", 1, 2), ("a", 4, 3), ("a", 2, 4)]))
+        >>> took = took.with_event_time(2, unit="s").key_by(0)
+        >>> ranges = took.over(rows=3).apply(lambda values: max(values) - min(values), 1)
+        >>> engine.testing.run(ranges.map(lambda result: result[1]).sink(Collect()))["collect"]
+        [0, 6, 6, 3]
+        """
+        check_function("apply", function, 1)
+        if item is not None:
+            check_item("apply", item)
+        check_on_error("apply", on_error)
+        operator = ApplyRolling.by(function, item, self._rolling, on_error)
+        return then(self._inputs, operator, "apply")
+
     def aggregate(
         self, *, on_error: OnError = "fail", **aggregations: Aggregation
     ) -> Stream[tuple[T, dict[str, Any]]]:
         """Several computations at once, by name: the value is a dict of them.
 
-        With several spans, a name is that of the computation and the span.
+        They are those of `KeyedStream.aggregate`, each of some records alone with `where=`, as in
+        SQL's FILTER: a span has the other records nevertheless. What is computed about elsewhere
+        (`ApproxCountDistinct`, `ApproxQuantile`) is exact here, as spans keep all values. With
+        several spans, a name is that of the computation and the span.
 
             >>> import engine.testing
             >>> from datetime import timedelta
@@ -182,19 +220,14 @@ class RollingStream(Generic[K, T]):
             ('ann', 3, 8) {'n_s5': 1, 'most_s5': 3, 'n_s10': 2, 'most_s10': 5}
             ('ann', 4, 12) {'n_s5': 2, 'most_s5': 4, 'n_s10': 2, 'most_s10': 4}
         """
-        check_aggregations(aggregations, None)
         for name, each in aggregations.items():
-            if not isinstance(each, _KINDS):
-                words = ", ".join(kind.__name__ for kind in _KINDS)
+            if isinstance(each, Accumulator):
                 raise GraphError(
-                    f"aggregate() got {name}={each!r:.80} behind .over(), expected one of {words}",
-                    hint="windows compute others: .window(Sliding(...)).aggregate(...)",
+                    f"aggregate() got {name}={each!r:.80} behind .over(), expected aggregations "
+                    "that run in Rust, such as Count()",
+                    hint="over(...).apply(function) computes in Python, of a list of values",
                 )
-            if each.where is not None:
-                raise GraphError(
-                    f"aggregate() got {name}={each!r:.80} behind .over(), expected no where=",
-                    hint="filter records before .over(), or compute a value that is 0 by map",
-                )
+        check_aggregations(aggregations, None)
         fields = self._rolling.fields(tuple(aggregations))
         if twice := {field for field in fields if fields.count(field) > 1}:
             raise GraphError(
@@ -218,7 +251,3 @@ class RollingStream(Generic[K, T]):
                     hint=f"such as .count() or .sum(...); then .{name}()",
                 )
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
-
-_KINDS = (Count, Sum, Mean, Min, Max, First, Last, CountDistinct, Quantile, Quantiles, Top)
-"""What a span can have computed."""

@@ -7,7 +7,7 @@
 
 pub(crate) mod copied;
 mod distinct;
-mod folded;
+pub(crate) mod folded;
 mod lists;
 mod numbers;
 mod pairs;

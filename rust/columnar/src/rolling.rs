@@ -13,10 +13,8 @@ use oka_compute::{
     parts,
 };
 
-use self::results::values;
 use self::shape::{Computed, Shape};
 use crate::columns::cells::{encoded, framed, joined, unframed};
-use crate::columns::plain::plain;
 use crate::columns::times::microseconds;
 use crate::state::rows::RowStore;
 use crate::{AggregateError, Columns, Selector};
@@ -89,7 +87,20 @@ impl RollingAggregate {
             names,
             rolled: rolled.into(),
             value,
+            beside: None,
+            filter: None,
         });
+        self
+    }
+
+    /// Has the last one be of pairs of that and of values of a second column, or of rows alone for which a column
+    /// is true.
+    #[must_use]
+    pub fn of(mut self, beside: Option<Selector>, filter: Option<Selector>) -> Self {
+        if let Some(last) = self.computed.last_mut() {
+            last.rolled.is_filtered = filter.is_some();
+            (last.beside, last.filter) = (beside, filter);
+        }
         self
     }
 
@@ -143,14 +154,8 @@ impl RollingAggregate {
         for time in &mut times {
             *time -= self.before; // they are near
         }
-        let width = shape.values.len();
-        let mut cells = Vec::with_capacity(width);
-        for (column, aggregation) in &shape.values {
-            cells.push(match column {
-                Some(column) => values(*aggregation, &plain(batch.column(*column))?)?,
-                None => vec![None; batch.num_rows()],
-            });
-        }
+        let cells = shape.terms.iter().map(|term| term.values(&batch));
+        let mut cells = cells.collect::<Result<Vec<_>, _>>()?;
         let keys: Vec<_> = shape
             .keys
             .iter()
@@ -158,7 +163,7 @@ impl RollingAggregate {
             .collect();
         let (keys, _) = shape.numbers.of(&keys)?;
         let (mut numbers, mut late) = (Vec::with_capacity(times.len()), Vec::new());
-        let mut own = vec![None; width];
+        let mut own = vec![None; cells.len()];
         for (row, (key, time)) in keys.iter().zip(times).enumerate() {
             if let Some(next) = keys.get(row + AHEAD) {
                 rolling.prefetch(*next as usize);

@@ -1,4 +1,4 @@
-//! Nanoseconds per record of windows over encoded pairs (word, time), without any channel or Python:
+//! Nanoseconds per record of windows and spans over encoded pairs (word, time), without any channel or Python:
 //! `cargo run --release -p oka-compute --example windows`.
 //!
 //! The best of some rounds: the machine's other work only ever adds. What is given is looked at as
@@ -8,7 +8,8 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use oka_compute::{
-    Aggregate, Aggregation, Emit, Path, Problem, Step, TimePath, Unit, WindowAggregate, encode,
+    Aggregate, Aggregation, Emit, Path, Problem, RollingAggregate, Span, Step, TimePath, Unit,
+    WindowAggregate, encode,
 };
 use oka_window::{Assigner, Windows};
 
@@ -26,6 +27,9 @@ fn main() {
         for (sessions, gap) in [("sessions", second), ("short sessions", second / 5)] {
             let sessions_of = Assigner::sessions(gap).expect("a gap");
             bodies.windows(&name(sessions), sessions_of);
+        }
+        for (over, length) in [("over, mean", second), ("over half, mean", second / 2)] {
+            bodies.best(&name(over), || bodies.over(Span::Time(length)));
         }
     }
 }
@@ -67,9 +71,13 @@ impl Bodies {
     }
 
     fn windows(&self, name: &str, assigner: Assigner) {
+        self.best(name, || self.round(assigner));
+    }
+
+    fn best(&self, name: &str, round: impl Fn() -> (f64, f64, usize)) {
         let (mut taken, mut given, mut rows) = (f64::INFINITY, f64::INFINITY, 0);
         for _ in 0..ROUNDS {
-            let found = self.round(assigner);
+            let found = round();
             (taken, given, rows) = (taken.min(found.0), given.min(found.1), found.2);
         }
         let records = (BATCHES * BATCH) as f64;
@@ -100,6 +108,40 @@ impl Bodies {
                     Ok::<_, Problem>(())
                 });
                 match some.expect("counts") {
+                    0 => break,
+                    some => rows += some,
+                }
+            }
+            given += middle.elapsed().as_nanos();
+            taken += (middle - start).as_nanos();
+        }
+        (taken as f64, given as f64, rows)
+    }
+
+    /// The mean of the times within a span that ends at each record.
+    fn over(&self, span: Span) -> (f64, f64, usize) {
+        let time = || Path::from([Step::Item(1)]);
+        let mut spans = RollingAggregate::new(
+            (Aggregation::Mean, time()),
+            Path::from([Step::Item(0)]),
+            TimePath::new(time(), Some(Unit::Microseconds)),
+            [span],
+            false,
+        );
+        let (mut taken, mut given, mut rows) = (0, 0, 0);
+        for (batch, body) in (1..).zip(&self.0) {
+            let start = Instant::now();
+            let mut foreign = |_: &[u8]| Err(Problem::NotATime);
+            let updated = spans.update(black_box(body), BATCH, &mut foreign);
+            updated.expect("pairs");
+            let middle = Instant::now();
+            spans.advance(START_US + batch * BATCH as i64 - 2);
+            loop {
+                let some = spans.give(BATCH, |record, values| {
+                    black_box((record, values));
+                    Ok::<_, Problem>(())
+                });
+                match some.expect("means") {
                     0 => break,
                     some => rows += some,
                 }

@@ -217,9 +217,11 @@ impl RollingAggregate {
 
 impl State {
     fn new(wanted: &Wanted, spans: &[Span], parameters: &[Arc<[f64]>]) -> Self {
-        let each = wanted.all().enumerate().map(|(at, aggregation)| Rolled {
+        let each = wanted.all().zip(wanted.are_filtered()).enumerate();
+        let each = each.map(|(at, (aggregation, is_filtered))| Rolled {
             aggregation,
             parameters: parameters.get(at).cloned().unwrap_or_default(),
+            is_filtered,
         });
         let rolled: Box<[Rolled]> = each.collect();
         Self {

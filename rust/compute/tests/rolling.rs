@@ -1,6 +1,6 @@
 //! Rolling aggregates against a loop over all records: any disorder, and restarts from what was kept.
 
-use oka_compute::Aggregation::{Count, First, Last, Max, Mean, Min, Sum};
+use oka_compute::Aggregation::{Count, First, Last, Max, Mean, Min, Sum, Variance};
 use oka_compute::{
     Accumulated, Aggregation, KeyPath, Path, Problem, RollingAggregate, Span, Step, TimePath, Unit,
     encode,
@@ -24,7 +24,7 @@ enum Event {
     Restart,
 }
 
-const AGGREGATIONS: [Aggregation; 7] = [Sum, Count, Mean, Min, Max, First, Last];
+const AGGREGATIONS: [Aggregation; 8] = [Sum, Count, Mean, Min, Max, First, Last, Variance];
 
 fn item(item: i64) -> Path {
     Path::from([Step::Item(item)])
@@ -96,7 +96,7 @@ fn looped(aggregation: Aggregation, cells: &[Cell]) -> Accumulated {
 }
 
 fn near(left: &Accumulated, right: &Accumulated) -> bool {
-    use Accumulated::{Float, FloatMean};
+    use Accumulated::{Float, FloatMean, Moments};
     let close =
         |left: f64, right: f64| left.is_nan() && right.is_nan() || (left - right).abs() < 1e-9;
     match (left, right) {
@@ -108,6 +108,10 @@ fn near(left: &Accumulated, right: &Accumulated) -> bool {
                 sum: total,
             },
         ) => count == n && close(*sum, *total),
+        (Moments(left), Moments(right)) => {
+            let variance = |of: &oka_compute::Moments| of.variance(0.0).unwrap_or_default();
+            close(variance(left), variance(right))
+        }
         (left, right) => left == right,
     }
 }

@@ -16,11 +16,29 @@ import pytest
 
 import engine.testing
 from engine.errors import GraphError, OperatorError
-from operators import Count, First, Last, Mean, Min, Sum, Tumbling, source
+from operators import (
+    Accumulator,
+    ApproxQuantile,
+    Array,
+    BitOr,
+    Count,
+    CountDistinct,
+    Covariance,
+    First,
+    Last,
+    Mean,
+    Min,
+    Quantiles,
+    Sum,
+    Top,
+    Tumbling,
+    Variance,
+    source,
+)
 from operators.keyed_stream import KeyedStream
 from operators.sinks import Collect
 from operators.sources import Collection
-from tests.rolling import NAMES, alike, expected, of
+from tests.rolling import NAMES, RollingTasks, alike, expected, of, over
 from tests.windowing import us
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
@@ -65,6 +83,7 @@ def test_every_aggregation_of_every_span(form: str, parallelism: int) -> None:
             name: each if name == "count" else replace(each, item="number")
             for name, each in of().items()
         }
+        aggregations["line"] = replace(of()["line"], item="number", other="time")  # type: ignore[call-arg]
         rows = run(
             columns(RECORDS).over(**SPANS).aggregate(**aggregations), parallelism=parallelism
         )
@@ -130,6 +149,69 @@ def test_both_bounds_are_included_and_peers_see_each_other() -> None:
     }
     of_two = run(keyed(records).over(rows=2).sum(2))
     assert [value for record, value in of_two if record[0] == "a"] == [1, 3, 6, 12]
+
+
+@pytest.mark.parametrize("form", ["records", "columns"])
+def test_what_a_span_has_where_no_record_counts(form: str) -> None:
+    place: Any = 3 if form == "records" else "has"
+    other: Any = 2 if form == "records" else "number"
+    records = [("a", at, number, has) for at, number, has in ((1, 5, True), (3, 2, None))]
+    where: dict[str, Any] = {"where": place}
+    wanted: dict[str, tuple[Any, Any, Any]] = {
+        "n": (Count(**where), 1, 0),
+        "sum": (Sum(other, **where), 5, None),
+        "least": (Min(other, **where), 5, None),
+        "spread": (Variance(other, population=True, **where), 0.0, None),
+        "line": (Covariance(other, 1, population=True, **where), 0.0, None),
+        "list": (Array(other, **where), [5], []),
+        "several": (CountDistinct(other, **where), 1, 0),
+        "half": (ApproxQuantile(other, **where), 5.0, None),
+        "ends": (Quantiles(other, [0, 1], **where), [5.0, 5.0], []),
+        "top": (Top(other, **where), [(5, 1)], []),
+        "bits": (BitOr(other, **where), 5, None),
+    }
+    if form == "columns":
+        names = (*NAMES, "has")
+        batch = pa.RecordBatch.from_pylist([dict(zip(names, r, strict=True)) for r in records])
+        stream = source(Collection([batch])).with_event_time("time").key_by("key")
+    else:
+        stream = keyed(records)
+    spans = stream.over(us(1)).aggregate(**{name: each for name, (each, *_) in wanted.items()})
+    for at, row in enumerate(run(spans)):
+        found = {name: row[name] for name in wanted} if form == "columns" else row[1]
+        if form == "columns":
+            found["top"] = [tuple(each.values()) for each in found["top"]]
+        assert found == {name: values[at + 1] for name, values in wanted.items()}
+
+
+@pytest.mark.parametrize("emit", ["final", "updates"])
+@pytest.mark.parametrize("by", [0, lambda record: record[0]])
+def test_a_function_of_the_values_of_a_span(by: Any, emit: Any) -> None:
+    records = [("a", 1, 5), ("a", 3, 2), ("b", 3, 4), ("a", 4, 9), ("a", 9, 1)]
+    spans = keyed(records, by=by).over(us(3), emit=emit)
+    assert run(spans.apply(list, 2)) == list(
+        zip(records, [[5], [5, 2], [4], [5, 2, 9], [1]], strict=True)
+    )
+    assert run(spans.apply(lambda seen: seen[0]))[3] == (records[3], records[0])
+    inverse = spans.apply(lambda seen: 1 / (seen[-1] - 9), 2, on_error="skip")
+    assert [record for record, _ in run(inverse)] == [*records[:3], records[4]]
+    named = keyed(records, by=by).over(few=2, long=us(3), emit=emit).apply(sum, 2)
+    assert run(named)[3] == (records[3], {"few": 11, "long": 16})
+
+
+def test_a_function_goes_on_with_the_values_of_a_span() -> None:
+    stream = over({"n": us(100)}).apply(sum, 2)
+    tasks = RollingTasks(stream, 2)
+    tasks.take([("a", 1, 5), ("b", 2, 7), 2, ("a", 3, 1)])
+    tasks = RollingTasks(stream, 3, tasks.snapshot())
+    found = [each for given in (*tasks.take([("b", 3, 1)]), *tasks.end()) for each in given]
+    assert sorted(found) == [(("a", 3, 1), {"n": 6}), (("b", 3, 1), {"n": 8})]
+
+
+def test_a_function_of_columns_is_refused() -> None:
+    spans = columns([("a", 1, 5)]).over(us(3))
+    with pytest.raises(OperatorError, match=r"\(key, time, number, array\), expected records"):
+        run(spans.apply(sum, "number"))
 
 
 def test_results_have_the_time_of_their_record() -> None:
@@ -280,6 +362,21 @@ def test_declarations() -> None:
         source(Collection([])).key_by(0).over(SECOND)
     with pytest.raises(GraphError, match=r"\.map\(\) follows \.over\(\)"):
         spans.over(SECOND).map(str)  # type: ignore[attr-defined]
+    with pytest.raises(GraphError, match="expected aggregations that run in Rust"):
+        spans.over(SECOND).aggregate(own=_Last())  # type: ignore[arg-type]
+    with pytest.raises(GraphError, match=r"apply\(\) got \[1\], expected an index"):
+        spans.over(SECOND).apply(len, [1])  # type: ignore[arg-type]
     with pytest.raises(GraphError, match="gives 'a_b_c' twice"):
         spans.over(b_c=SECOND, c=SECOND).aggregate(a=Count(), a_b=Count())
     assert repr(spans.over(h1=SECOND, n=3)).endswith("-> h1=0:00:01, n=3 rows>")
+
+
+class _Last(Accumulator[Any, Any, Any]):
+    def create(self) -> Any:
+        return None
+
+    def add(self, accumulated: Any, record: Any) -> Any:
+        return record
+
+    def merge(self, left: Any, right: Any) -> Any:
+        return right

@@ -129,6 +129,11 @@ impl Folded {
         Ok(())
     }
 
+    /// Has these be what all keys have come to.
+    pub(crate) fn set(&mut self, of_keys: Vec<Option<Accumulated>>) {
+        self.of_keys = of_keys;
+    }
+
     /// What the keys of these numbers have come to; `None` where there is nothing.
     pub(crate) fn copy(&self, keys: &[u32]) -> Vec<Option<Accumulated>> {
         let own = keys.iter().map(|key| &self.of_keys[*key as usize]);
@@ -229,7 +234,8 @@ fn bits(number: f64) -> [u8; 8] {
     number.to_le_bytes()
 }
 
-fn floats(column: &ArrayRef) -> Result<Vec<Option<f64>>, ArrowError> {
+/// Each number of a column that has some, `None` for null.
+pub(crate) fn floats(column: &ArrayRef) -> Result<Vec<Option<f64>>, ArrowError> {
     let mut found = Vec::with_capacity(column.len());
     each_as_float(column, |number| found.push(number))?;
     Ok(found)

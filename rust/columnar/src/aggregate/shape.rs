@@ -116,15 +116,8 @@ impl Places {
     /// Fails where a column does not say which rows count.
     fn check_filters(&self, schema: &Schema) -> Result<(), AggregateError> {
         let filters = self.terms.iter().filter_map(|term| term.filter);
-        for field in filters.map(|place| schema.field(self.projection[place])) {
-            if *plain_type(field.data_type()) != DataType::Boolean {
-                return Err(AggregateError::Filter {
-                    column: field.name().clone(),
-                    data_type: field.data_type().clone(),
-                });
-            }
-        }
-        Ok(())
+        let mut fields = filters.map(|place| schema.field(self.projection[place]));
+        fields.try_for_each(check_filter)
     }
 }
 
@@ -166,8 +159,19 @@ impl Term {
     }
 }
 
+/// Fails unless the column says which rows count.
+pub(crate) fn check_filter(field: &Field) -> Result<(), AggregateError> {
+    if *plain_type(field.data_type()) == DataType::Boolean {
+        return Ok(());
+    }
+    Err(AggregateError::Filter {
+        column: field.name().clone(),
+        data_type: field.data_type().clone(),
+    })
+}
+
 /// The type of two columns as one.
-fn pair_type(of: [&DataType; 2]) -> DataType {
+pub(crate) fn pair_type(of: [&DataType; 2]) -> DataType {
     let [value, beside] = of.map(|of| plain_type(of).clone());
     let field = |name: &str, of| Field::new(name, of, true);
     DataType::Struct(

@@ -22,7 +22,13 @@ pub(super) fn values(
 ) -> Result<Vec<Option<Accumulated>>, AggregateError> {
     use Accumulated::{Bytes, Encoded, Float, Integer, Text};
     let mut values = Vec::with_capacity(column.len());
-    let of_floats = matches!(aggregation, Aggregation::Quantile | Aggregation::Quantiles);
+    let of_floats = matches!(
+        aggregation.exact(),
+        Aggregation::Quantile
+            | Aggregation::Quantiles
+            | Aggregation::Variance
+            | Aggregation::Stddev
+    );
     match kind(column.data_type()) {
         Some(KeyKind::Bool | KeyKind::Integer | KeyKind::Unsigned) if of_floats => {
             each_number(column, |value| {
@@ -67,13 +73,12 @@ impl Results {
         &self,
         values: &[Option<Accumulated>],
     ) -> Result<ArrayRef, AggregateError> {
-        use Aggregation::{Count, CountDistinct, First, Last, Max, Mean, Min, Quantile, Sum};
-        match (self.rolled.aggregation, &self.data_type) {
-            (Count | CountDistinct | First | Last | Max | Mean | Min | Quantile | Sum, _) => {
-                column(&self.data_type, values)
-            }
-            (Aggregation::Quantiles, DataType::List(item)) => lists(item, values),
-            _ => self.states(values),
+        use Aggregation as A;
+        match (self.rolled.aggregation.exact(), &self.data_type) {
+            (A::Quantiles, DataType::List(item)) => lists(item, values),
+            (A::Array | A::Top | A::Variance | A::Stddev, _) => self.states(values),
+            (of_pairs, _) if of_pairs.is_of_pairs() => self.states(values),
+            _ => column(&self.data_type, values),
         }
     }
 
@@ -82,11 +87,16 @@ impl Results {
         let Rolled {
             aggregation,
             parameters,
+            ..
         } = &self.rolled;
         let Some((mut states, _)) = Values::of(*aggregation, &self.of, parameters) else {
             return Err(Problem::Mixed.into());
         };
         let all: Vec<_> = (0..values.len() as u32).collect();
+        if let Values::Folded(folded) = &mut states {
+            folded.set(values.to_vec());
+            return states.take(&all, &self.data_type);
+        }
         let some = (0..).zip(values).filter(|(_, value)| value.is_some());
         let (numbers, some): (Vec<u32>, Vec<_>) = some.unzip();
         let cells = cells(&some, |value| (*value).clone());

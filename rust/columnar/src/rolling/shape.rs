@@ -8,10 +8,11 @@ use arrow_array::{Array, ArrayRef, DictionaryArray, Int32Array, RecordBatch, Rec
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use oka_compute::{Accumulated, Aggregation, Rolled};
 
-use super::results::Results;
-use crate::aggregate::shape::unused;
+use super::results::{Results, values};
+use crate::aggregate::folded::floats;
+use crate::aggregate::shape::{check_filter, pair_type, unused};
 use crate::aggregate::values::Values;
-use crate::columns::plain::{extension, plain_type};
+use crate::columns::plain::{extension, plain, plain_type};
 use crate::keys::Keys;
 use crate::{AggregateError, Selector};
 
@@ -21,6 +22,75 @@ pub(super) struct Computed {
     pub(super) names: Vec<String>,
     pub(super) rolled: Rolled,
     pub(super) value: Option<Selector>,
+    /// The second one of pairs.
+    pub(super) beside: Option<Selector>,
+    /// A column that is true where a row counts.
+    pub(super) filter: Option<Selector>,
+}
+
+/// What is computed of which columns.
+#[derive(Debug)]
+pub(super) struct Term {
+    aggregation: Aggregation,
+    value: Option<usize>,
+    beside: Option<usize>,
+    filter: Option<usize>,
+}
+
+impl Computed {
+    fn find(&self, schema: &Schema) -> Result<Term, AggregateError> {
+        let place = |selector: &Option<Selector>| {
+            let place = selector.as_ref().map(|selector| selector.find(schema));
+            place.transpose()
+        };
+        let term = Term {
+            aggregation: self.rolled.aggregation,
+            value: place(&self.value)?,
+            beside: place(&self.beside)?,
+            filter: place(&self.filter)?,
+        };
+        if let Some(filter) = term.filter {
+            check_filter(schema.field(filter))?;
+        }
+        Ok(term)
+    }
+}
+
+impl Term {
+    /// What each row comes to by itself; `None` if it does not count.
+    pub(super) fn values(
+        &self,
+        batch: &RecordBatch,
+    ) -> Result<Vec<Option<Accumulated>>, AggregateError> {
+        let column = |place: usize| plain(batch.column(place));
+        let mut values = match (self.value, self.beside) {
+            (Some(y), Some(x)) => {
+                let both = floats(&column(y)?)?.into_iter().zip(floats(&column(x)?)?);
+                both.map(|(y, x)| Some(Rolled::pair(y?, x?))).collect()
+            }
+            (Some(value), None) => values(self.aggregation, &column(value)?)?,
+            (None, _) => {
+                let one = self.filter.map(|_| Accumulated::Integer(1));
+                vec![one; batch.num_rows()]
+            }
+        };
+        if let Some(filter) = self.filter {
+            let filter = column(filter)?;
+            for (value, counts) in values.iter_mut().zip(filter.as_boolean()) {
+                value.take_if(|_| counts != Some(true));
+            }
+        }
+        Ok(values)
+    }
+
+    /// The type that all values are of.
+    fn of(&self, schema: &Schema) -> DataType {
+        let of = |place: Option<usize>| place.map(|place| schema.field(place).data_type());
+        match (of(self.value), of(self.beside)) {
+            (Some(y), Some(x)) => pair_type([y, x]),
+            (of, _) => of.map_or(DataType::Null, |of| plain_type(of).clone()),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -28,10 +98,10 @@ pub(super) struct Shape {
     /// Of the rows as they are kept.
     pub(super) rows: SchemaRef,
     result: SchemaRef,
-    /// Where the columns are of the key, of the time and of each aggregation.
+    /// Where the columns are of the key and of the time, and those of each aggregation.
     pub(super) keys: Vec<usize>,
     pub(super) time: usize,
-    pub(super) values: Vec<(Option<usize>, Aggregation)>,
+    pub(super) terms: Vec<Term>,
     pub(super) numbers: Keys,
     /// Of each span those of all aggregations.
     pub(super) results: Vec<Results>,
@@ -54,19 +124,16 @@ impl Shape {
             .map(|field| wide_field(field))
             .collect();
         let rows = Schema::new_with_metadata(shown.clone(), schema.metadata().clone());
-        let (mut values, mut results) = (Vec::new(), Vec::new());
-        for each in computed {
-            let place = each.value.as_ref().map(|value| value.find(schema));
-            values.push((place.transpose()?, each.rolled.aggregation));
-        }
+        let terms = computed.iter().map(|each| each.find(schema));
+        let terms = terms.collect::<Result<Vec<_>, _>>()?;
+        let mut results = Vec::new();
         for span in 0..spans {
-            for (each, (place, _)) in computed.iter().zip(&values) {
-                let input = place.map(|place| schema.field(place));
-                let field = result_field(each, input)?;
-                let of = input.map_or(&DataType::Null, Field::data_type);
+            for (each, term) in computed.iter().zip(&terms) {
+                let of = term.of(schema);
+                let field = result_field(each, &of, term.value.map(|place| schema.field(place)))?;
                 results.push(Results {
                     rolled: each.rolled.clone(),
-                    of: plain_type(of).clone(),
+                    of,
                     data_type: field.data_type().clone(),
                 });
                 shown.push(field.with_name(unused(&each.names[span], &shown)));
@@ -77,7 +144,7 @@ impl Shape {
             rows: Arc::new(rows),
             keys,
             time,
-            values,
+            terms,
             numbers,
             results,
         })
@@ -124,12 +191,16 @@ impl Shape {
     }
 }
 
-/// The column of an aggregation in a result, without its name.
-fn result_field(computed: &Computed, input: Option<&Field>) -> Result<Field, AggregateError> {
-    let of = input.map_or(&DataType::Null, Field::data_type);
+/// The column of an aggregation of such values in a result, without its name.
+fn result_field(
+    computed: &Computed,
+    of: &DataType,
+    input: Option<&Field>,
+) -> Result<Field, AggregateError> {
     let Rolled {
         aggregation,
         parameters,
+        ..
     } = &computed.rolled;
     let Some((_, data_type)) = Values::of(*aggregation, of, parameters) else {
         return Err(AggregateError::Value {

@@ -110,6 +110,17 @@ impl Aggregation {
         Self::ApproxQuantiles,
     ];
 
+    /// What it is where all values are kept anyway: then none need be about right alone.
+    #[must_use]
+    pub fn exact(self) -> Self {
+        match self {
+            Self::ApproxCountDistinct => Self::CountDistinct,
+            Self::ApproxQuantile => Self::Quantile,
+            Self::ApproxQuantiles => Self::Quantiles,
+            other => other,
+        }
+    }
+
     /// Whether a value is a pair of numbers.
     pub fn is_of_pairs(self) -> bool {
         matches!(

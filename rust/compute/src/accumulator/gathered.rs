@@ -1,5 +1,6 @@
 //! All values of a key.
 
+use crate::accumulator::Accumulated;
 use crate::encoded::encode;
 use crate::encoded::fields::first;
 use crate::groups::kept::items;
@@ -23,6 +24,12 @@ impl Gathered {
         self.encoded.extend_from_slice(first(encoded)?);
         self.count += 1;
         Ok(())
+    }
+
+    /// Takes in a value that is the one of a record.
+    pub(crate) fn push(&mut self, value: &Accumulated) {
+        value.encode(&mut self.encoded);
+        self.count += 1;
     }
 
     pub(crate) fn merge(&mut self, other: &Self) {

@@ -21,6 +21,13 @@ pub struct Moments {
 
 impl Moments {
     #[inline]
+    pub(crate) fn of(number: f64) -> Self {
+        let mut moments = Self::default();
+        moments.add(number);
+        moments
+    }
+
+    #[inline]
     pub fn add(&mut self, number: f64) {
         self.count += 1.0;
         let deviation = number - self.mean;

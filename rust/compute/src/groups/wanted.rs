@@ -64,6 +64,11 @@ impl Term {
         self.beside.is_none() && self.filter.is_none()
     }
 
+    /// Whether some records do not count.
+    pub(crate) fn is_filtered(&self) -> bool {
+        self.filter.is_some()
+    }
+
     /// The bytes of a record from its value on; `None` if it does not count.
     pub(crate) fn find<'r>(&self, record: &'r [u8]) -> Result<Option<Cow<'r, [u8]>>, Problem> {
         if let Some(filter) = &self.filter
@@ -170,6 +175,12 @@ impl Wanted {
     pub(crate) fn all(&self) -> impl Iterator<Item = Aggregation> {
         let further = self.further.iter().map(|term| term.aggregation);
         iter::once(self.aggregation).chain(further)
+    }
+
+    /// Of each, whether some records do not count.
+    pub(crate) fn are_filtered(&self) -> impl Iterator<Item = bool> {
+        let first = self.first.as_ref().is_some_and(Term::is_filtered);
+        iter::once(first).chain(self.further.iter().map(Term::is_filtered))
     }
 
     /// What a record comes to by itself.

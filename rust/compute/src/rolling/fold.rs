@@ -5,6 +5,7 @@ use super::plan::Rolled;
 use super::ring::Ring;
 use super::sorted::Sorted;
 use super::stacks::Stacks;
+use crate::accumulator::gathered::Gathered;
 use crate::accumulator::{Accumulated, Aggregation, mean};
 use crate::encoded::encode;
 use crate::encoded::value::extension;
@@ -14,8 +15,9 @@ use std::ops::Range;
 /// One aggregation of the values within one span.
 ///
 /// Values are named by their places among all of their key; the first that is kept is at `first`. A
-/// record costs the same however long the span is: what can be taken out of a total again is, as integers of a sum
-/// are, and values that are counted, or in order. The totals of all others are in [`Stacks`].
+/// record costs the same however long the span is: what can be taken out of a total again is, as integers of a sum,
+/// bools and bits are, and values that are counted, or in order. The totals of all others are in [`Stacks`]. Only a list
+/// of all values costs as much as it is long.
 #[derive(Debug)]
 pub(super) struct Fold {
     pub(super) places: Range<u64>,
@@ -54,7 +56,8 @@ impl Kept<'_> {
 
     #[inline]
     fn is_null(self, place: u64) -> bool {
-        self.ring.is_null((place - self.first) as usize, self.slot)
+        let index = (place - self.first) as usize;
+        self.ring.is_null(self.width, index, self.slot)
     }
 
     /// A value that counts in a total: NaN has no place in an order.
@@ -67,18 +70,25 @@ impl Kept<'_> {
     /// Writes a value there, encoded.
     pub(super) fn encode(self, place: u64, out: &mut Vec<u8>) {
         out.clear();
-        if let Some(value) = self.get(place) {
-            value.encode(out);
-        }
+        self.visit(place, |value| value.encode(out));
+    }
+
+    #[inline]
+    fn visit(self, place: u64, visit: impl FnOnce(&Accumulated)) {
+        let index = (place - self.first) as usize;
+        self.ring.visit(self.width, (index, self.slot), visit);
     }
 }
 
 impl Fold {
     pub(super) fn new(rolled: &Rolled) -> Self {
-        use Aggregation::{Count, CountDistinct, First, Last, Mean, Quantile, Quantiles, Sum, Top};
-        let total = match rolled.aggregation {
-            Count | First | Last => Total::Places,
-            Sum | Mean => Total::Exact(0),
+        use Aggregation::{
+            Array, BitXor, BoolAnd, BoolOr, Count, CountDistinct, First, Last, Mean, Quantile,
+            Quantiles, Sum, Top,
+        };
+        let total = match rolled.aggregation.exact() {
+            Count | First | Last | Array => Total::Places,
+            Sum | Mean | BoolAnd | BoolOr | BitXor => Total::Exact(0),
             Quantile | Quantiles => Total::Sorted(Box::default()),
             CountDistinct => Total::Counted(Box::new(Counted::new(false))),
             Top => Total::Counted(Box::new(Counted::new(true))),
@@ -100,7 +110,7 @@ impl Fold {
         kept: Kept,
         places: Range<u64>,
     ) -> Result<(), Problem> {
-        if rolled.aggregation != Aggregation::Count {
+        if rolled.has_values() {
             self.leave(rolled, kept, self.places.start..places.start)?;
             for place in self.places.end..places.end {
                 self.enter(rolled, kept, place, places.start)?;
@@ -121,7 +131,10 @@ impl Fold {
                 Total::Places => {}
                 Total::Exact(sum) => {
                     if let Some(Accumulated::Integer(number)) = kept.get(place) {
-                        *sum -= number;
+                        match rolled.aggregation {
+                            Aggregation::BitXor => *sum ^= number,
+                            _ => *sum -= number,
+                        }
                     }
                 }
                 Total::Stacks(stacks) => {
@@ -160,7 +173,10 @@ impl Fold {
             Total::Places => {}
             Total::Exact(sum) => {
                 if let Some(Accumulated::Integer(number)) = kept.get(place)
-                    && let Some(total) = sum.checked_add(number)
+                    && let Some(total) = match rolled.aggregation {
+                        Aggregation::BitXor => Some(*sum ^ number),
+                        _ => sum.checked_add(number),
+                    }
                 {
                     *sum = total;
                 } else {
@@ -193,15 +209,26 @@ impl Fold {
     ) -> Result<Option<Accumulated>, Problem> {
         match (&self.total, rolled.aggregation) {
             (_, Aggregation::Count) => {
-                let count = self.places.end - self.places.start;
+                let count = if rolled.has_values() {
+                    self.some
+                } else {
+                    self.places.end - self.places.start
+                };
                 return Ok(Some(Accumulated::Integer(count.into())));
             }
-            (Total::Counted(counted), Aggregation::CountDistinct) => {
-                return Ok(Some(Accumulated::Integer(counted.len() as i128)));
-            }
-            (Total::Counted(counted), _) => {
+            (Total::Counted(counted), Aggregation::Top) => {
                 let most = rolled.parameters.first().map_or(0, |most| *most as usize);
                 return Ok(Some(Accumulated::Tally(Box::new(counted.top(most, kept)?))));
+            }
+            (Total::Counted(counted), _) => {
+                return Ok(Some(Accumulated::Integer(counted.len() as i128)));
+            }
+            (_, Aggregation::Array) => {
+                let mut all = Gathered::default();
+                for place in self.places.clone() {
+                    kept.visit(place, |value| all.push(value));
+                }
+                return Ok(Some(Accumulated::Gathered(Box::new(all))));
             }
             (_, Aggregation::Last) if self.some > 0 => return Ok(kept.get(self.at)),
             _ if self.some == 0 => return Ok(None),
@@ -229,6 +256,12 @@ impl Fold {
         };
         match (rolled.aggregation, total) {
             (Aggregation::Mean, Some(sum)) => mean(&sum, self.some).map(Some),
+            (Aggregation::BoolAnd, Some(Accumulated::Integer(trues))) => {
+                Ok(Some(Accumulated::Bool(trues == self.some.into())))
+            }
+            (Aggregation::BoolOr, Some(Accumulated::Integer(trues))) => {
+                Ok(Some(Accumulated::Bool(trues > 0)))
+            }
             (_, total) => Ok(total),
         }
     }
@@ -280,7 +313,7 @@ fn is_nan(value: &Accumulated) -> bool {
 
 /// One quantile, or a list of several.
 fn quantiles(sorted: &Sorted, aggregation: Aggregation, shares: &[f64]) -> Accumulated {
-    if aggregation == Aggregation::Quantile {
+    if aggregation.exact() == Aggregation::Quantile {
         let share = shares.first().copied().unwrap_or_default();
         return Accumulated::Float(sorted.quantile(share));
     }

@@ -1,9 +1,11 @@
 //! What is computed within which spans, and where the values of a record are kept for it.
 
 use super::Span;
-use crate::accumulator::numeric::float;
+use crate::accumulator::numeric::{float, pair, truth};
 use crate::accumulator::{Accumulated, Aggregation};
+use crate::encoded::encode;
 use crate::encoded::value::{Reader, Value};
+use crate::keys::key;
 use crate::problem::Problem;
 use std::sync::Arc;
 
@@ -12,6 +14,8 @@ use std::sync::Arc;
 pub struct Rolled {
     pub aggregation: Aggregation,
     pub parameters: Arc<[f64]>,
+    /// Whether some records do not count, whose values are null.
+    pub is_filtered: bool,
 }
 
 impl From<Aggregation> for Rolled {
@@ -19,35 +23,54 @@ impl From<Aggregation> for Rolled {
         Self {
             aggregation,
             parameters: Arc::default(),
+            is_filtered: false,
         }
     }
 }
 
 impl Rolled {
-    /// What is kept of a record, for what it comes to by itself: a number where it is one. `None` for a count.
+    /// What is kept of a record that counts: a number where it is one. `None` for a count of all.
     #[inline]
     pub(crate) fn alone(&self, value: &[u8]) -> Result<Option<Accumulated>, Problem> {
-        Ok(Some(match (self.aggregation, self.terms()) {
-            (Aggregation::Count, _) => return Ok(None),
-            (Aggregation::Quantile | Aggregation::Quantiles, _) => {
-                Accumulated::Float(float(value)?)
+        use Aggregation::{
+            Array, BoolAnd, BoolOr, Count, CountDistinct, Quantile, Quantiles, Stddev, Top,
+            Variance,
+        };
+        Ok(Some(match self.aggregation.exact() {
+            Count => return Ok(self.has_values().then_some(Accumulated::Integer(1))),
+            Quantile | Quantiles | Variance | Stddev => Accumulated::Float(float(value)?),
+            CountDistinct | Top => told_apart(as_it_is(value)?)?,
+            Array => as_it_is(value)?,
+            BoolAnd | BoolOr => Accumulated::Integer(truth(value)?.into()),
+            of_pairs if of_pairs.is_of_pairs() => {
+                let (y, x) = pair(value)?;
+                Self::pair(y, x)
             }
-            (Aggregation::CountDistinct | Aggregation::Top, _) => as_it_is(value)?,
-            (_, Some(terms)) => Accumulated::first(terms, value)?,
-            (other, None) => {
-                Accumulated::first(other, value)?; // which fails where the value is of no use
-                as_it_is(value)?
-            }
+            other => Accumulated::first(self.terms().unwrap_or(other), value)?,
         }))
+    }
+
+    /// What is kept of a pair of numbers.
+    pub fn pair(y: f64, x: f64) -> Accumulated {
+        let mut encoded = Vec::with_capacity(PAIR_BYTES);
+        encode::array(&mut encoded, 2);
+        encode::float(&mut encoded, y);
+        encode::float(&mut encoded, x);
+        Accumulated::Encoded(encoded.into())
+    }
+
+    /// Whether values of records are kept: of a count of all none are.
+    pub fn has_values(&self) -> bool {
+        self.aggregation != Aggregation::Count || self.is_filtered
     }
 
     /// The aggregation whose values are added up as they are kept, where that is one: a mean is a sum until it
     /// is asked for. Others take in each value anew.
     pub(super) fn terms(&self) -> Option<Aggregation> {
-        use Aggregation::{First, Last, Max, Mean, Min, Sum};
+        use Aggregation::{BitAnd, BitOr, BitXor, First, Last, Max, Mean, Min, Sum};
         match self.aggregation {
             Mean => Some(Sum),
-            other @ (Sum | Min | Max | First | Last) => Some(other),
+            other @ (Sum | Min | Max | First | Last | BitAnd | BitOr | BitXor) => Some(other),
             _ => None,
         }
     }
@@ -63,11 +86,22 @@ fn as_it_is(value: &[u8]) -> Result<Accumulated, Problem> {
     })
 }
 
+/// The value, if it can be told apart from others as keys are.
+fn told_apart(value: Accumulated) -> Result<Accumulated, Problem> {
+    if let Accumulated::Encoded(encoded) = &value {
+        key::canonical(encoded, &mut Vec::new()).map_err(Problem::Untold)?;
+    }
+    Ok(value)
+}
+
+/// So much two floats take, with the head of their array.
+const PAIR_BYTES: usize = 19;
+
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) rolled: Box<[Rolled]>,
     pub(super) spans: Box<[Span]>,
-    /// Which value of a row is that of each aggregation; a count has none.
+    /// Which value of a row is that of each aggregation; a count of all has none.
     pub(super) slots: Box<[Option<usize>]>,
     /// How many values a row has.
     pub(super) width: usize,
@@ -77,7 +111,7 @@ impl Plan {
     pub(super) fn new(rolled: Box<[Rolled]>, spans: Box<[Span]>) -> Self {
         let mut width = 0;
         let slots = rolled.iter().map(|each| {
-            let slot = (each.aggregation != Aggregation::Count).then_some(width);
+            let slot = each.has_values().then_some(width);
             width += usize::from(slot.is_some());
             slot
         });

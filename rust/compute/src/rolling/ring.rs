@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 
 /// Rows of a time and of values, `None` for null, in one piece of memory: what a record needs is together.
 ///
-/// A time takes 8 bytes, and so does each value of a slot whose values are all integers of 64 bits, or all floats;
-/// others take 32, and what they point to.
+/// A time takes 8 bytes, and so does each value of a slot whose values are all integers of 64 bits, or all floats, or
+/// null; others take 32, and what they point to.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ring {
     words: Box<[u64]>,
@@ -69,15 +69,33 @@ impl Ring {
     pub(super) fn get(&self, width: usize, index: usize, slot: usize) -> Option<Accumulated> {
         let word = || self.words[self.row(width, index) + 1 + slot];
         match self.kind(slot) {
+            OTHERS => self.other(slot, index).cloned(),
+            _ if word() == NULL => None,
             INTEGERS => Some(Accumulated::Integer((word() as i64).into())),
-            FLOATS => Some(Accumulated::Float(f64::from_bits(word()))),
-            _ => self.other(slot, index).cloned().flatten(),
+            _ => Some(Accumulated::Float(f64::from_bits(word()))),
+        }
+    }
+
+    /// Visits a value where it is, if it is no null.
+    #[inline]
+    pub(super) fn visit<T>(
+        &self,
+        width: usize,
+        (index, slot): (usize, usize),
+        visit: impl FnOnce(&Accumulated) -> T,
+    ) -> Option<T> {
+        match self.kind(slot) {
+            OTHERS => self.other(slot, index).map(visit),
+            _ => self.get(width, index, slot).as_ref().map(visit),
         }
     }
 
     #[inline]
-    pub(super) fn is_null(&self, index: usize, slot: usize) -> bool {
-        self.kind(slot) == OTHERS && matches!(self.other(slot, index), Some(None))
+    pub(super) fn is_null(&self, width: usize, index: usize, slot: usize) -> bool {
+        match self.kind(slot) {
+            OTHERS => self.other(slot, index).is_none(),
+            _ => self.words[self.row(width, index) + 1 + slot] == NULL,
+        }
     }
 
     /// Takes in a row; the values are those of all aggregations.
@@ -163,31 +181,35 @@ impl Ring {
         }
     }
 
-    fn other(&self, slot: usize, index: usize) -> Option<&Option<Accumulated>> {
-        self.others.as_ref()?[slot].get(index)
+    fn other(&self, slot: usize, index: usize) -> Option<&Accumulated> {
+        self.others.as_ref()?[slot].get(index)?.as_ref()
     }
 
     #[inline]
     fn put(&mut self, width: usize, row: usize, slot: usize, value: Option<Accumulated>) {
-        match (self.kind(slot), &value) {
+        let word = match (self.kind(slot), &value) {
             (INTEGERS, Some(Accumulated::Integer(number))) => {
-                if let Ok(number) = i64::try_from(*number) {
-                    self.words[row + 1 + slot] = number as u64;
-                    return;
-                }
+                i64::try_from(*number).ok().map(|number| number as u64)
             }
-            (FLOATS, Some(Accumulated::Float(number))) => {
-                self.words[row + 1 + slot] = number.to_bits();
+            (FLOATS, Some(Accumulated::Float(number))) => Some(number.to_bits()),
+            (INTEGERS | FLOATS, None) => {
+                self.words[row + 1 + slot] = NULL;
                 return;
             }
-            (INTEGERS, Some(Accumulated::Float(number))) if self.is_empty() => {
+            (INTEGERS, Some(Accumulated::Float(number))) if self.has_nulls_alone(width, slot) => {
                 self.kinds |= FLOATS << (2 * slot);
-                self.words[row + 1 + slot] = number.to_bits();
-                return;
+                Some(number.to_bits())
             }
-            _ => {}
+            _ => None,
+        };
+        match word {
+            Some(word) if word != NULL => self.words[row + 1 + slot] = word,
+            _ => self.put_other(width, slot, value),
         }
-        self.put_other(width, slot, value);
+    }
+
+    fn has_nulls_alone(&self, width: usize, slot: usize) -> bool {
+        (0..self.len()).all(|index| self.is_null(width, index, slot))
     }
 
     #[inline(never)]
@@ -225,7 +247,47 @@ impl Ring {
 const INTEGERS: u64 = 0;
 const FLOATS: u64 = 1;
 const OTHERS: u64 = 2;
+/// The word of a null, which is a NaN that no computation gives. A number that looks like it is among the others.
+const NULL: u64 = 0x7ff8_6e75_6c6c_0000;
 /// Slots of which there are kinds; the values of further ones are others.
 const SLOTS: usize = 32;
 /// Rows from which on memory is given back.
 const MANY: u32 = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::accumulator::Aggregation::{First, Sum};
+    use Accumulated::{Float, Integer};
+
+    #[test]
+    fn nulls_take_no_more_than_numbers_and_are_no_numbers() {
+        let plan = Plan::new([Sum.into(), First.into()].into(), [].into());
+        let like_null = f64::from_bits(NULL);
+        let rows = [
+            [None, None],
+            [Some(Integer(3)), Some(Float(1.5))],
+            [None, None],
+            [Some(Integer(i64::MIN.into())), Some(Float(f64::NAN))],
+        ];
+        let mut ring = Ring::default();
+        for (time, row) in (0..).zip(&rows) {
+            ring.push(&plan, time, &mut row.clone());
+        }
+        assert_eq!((ring.kind(0), ring.kind(1)), (INTEGERS, FLOATS));
+        let found = |ring: &Ring, row| [0, 1].map(|slot| ring.get(2, row, slot));
+        for (at, row) in rows[..3].iter().enumerate() {
+            assert_eq!(found(&ring, at), *row);
+            let nulls = [0, 1].map(|slot| ring.is_null(2, at, slot));
+            assert_eq!(nulls, row.each_ref().map(Option::is_none));
+        }
+        let last = [Some(Integer(NULL.into())), Some(Float(like_null))];
+        ring.push(&plan, 4, &mut last.clone());
+        assert_eq!((ring.kind(0), ring.kind(1)), (OTHERS, OTHERS));
+        assert_eq!(found(&ring, 1), rows[1]);
+        assert_eq!(found(&ring, 2), rows[2]);
+        assert_eq!(found(&ring, 3)[0], rows[3][0]);
+        assert_eq!(found(&ring, 4)[0], last[0]);
+        assert!(matches!(found(&ring, 4)[1], Some(Float(number)) if number.is_nan()));
+    }
+}

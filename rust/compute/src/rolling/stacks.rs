@@ -2,6 +2,7 @@
 
 use super::fold::Kept;
 use super::plan::Rolled;
+use crate::accumulator::moments::Moments;
 use crate::accumulator::{Accumulated, Aggregation};
 use crate::problem::Problem;
 use std::borrow::Cow;
@@ -137,9 +138,12 @@ fn merge(
 /// What a value comes to by itself.
 #[inline]
 fn lifted<'a>(rolled: &Rolled, value: &'a Accumulated) -> Result<Cow<'a, Accumulated>, Problem> {
-    match rolled.terms() {
-        Some(_) => Ok(Cow::Borrowed(value)),
-        None => Accumulated::first(rolled.aggregation, &value.encoded()).map(Cow::Owned),
+    match (rolled.terms(), value) {
+        (Some(_), _) => Ok(Cow::Borrowed(value)),
+        (None, Accumulated::Float(number)) => {
+            Ok(Cow::Owned(Accumulated::Moments(Moments::of(*number))))
+        }
+        (None, _) => Accumulated::first(rolled.aggregation, &value.encoded()).map(Cow::Owned),
     }
 }
 

@@ -162,8 +162,10 @@ impl Computation {
             let rolled = Rolled {
                 aggregation: each.aggregation,
                 parameters: each.parameters.clone().into(),
+                is_filtered: each.filter.is_some(),
             };
             aggregate = aggregate.compute(own.cloned().collect(), rolled, each.column()?);
+            aggregate = aggregate.of(each.second_column()?, each.filter_column()?);
         }
         Ok(aggregate)
     }

@@ -253,7 +253,10 @@ impl State {
             let wanted = &wanted[at % wanted.len()];
             match value {
                 Some(value) => object(py, decoder, value, wanted),
-                None => Ok(py.None().into_bound(py)),
+                None => {
+                    let nothing = Accumulated::empty(wanted.aggregation);
+                    object(py, decoder, &nothing, wanted)
+                }
             }
         };
         self.aggregate.give(most, |encoded, values| {
