@@ -65,7 +65,7 @@ impl Default for NetworkConfig {
             send_buffer_bytes: 128 * 1024,
             max_frame_bytes: 256 * 1024 * 1024,
             linger: Duration::ZERO,
-            connect_timeout: Duration::from_secs(60),
+            connect_timeout: Duration::from_mins(1),
             reconnect_timeout: Duration::from_secs(10),
             nap: Duration::from_micros(50),
             encryption: true,
