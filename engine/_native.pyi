@@ -1264,6 +1264,11 @@ class WindowAggregate:
         """
         How many records came when their windows were gone.
         """
+    def merge(self, /, layout: "bytes", entries: "KeyedEntries") -> "None":
+        """
+        Takes in slices of time that another keeps, behind what is here. Raises AggregateError where they do
+        not suit, or are late.
+        """
     def restore(self, /, layout: "bytes", entries: "KeyedEntries", touched: "bool") -> "None":
         """
         Goes on with what others kept, before the first batch. `touched` tells that `changes` shall

@@ -508,8 +508,7 @@ class Stream(Generic[T]):
         fold = accumulating(own)
         if on_error != "fail":
             return then(self._inputs, KeyedFold(fold, (), False, emit, on_error), "aggregate")
-        parts = self._beside(FoldedParts(fold), "aggregate_parts")
-        return then(parts, FoldedWhole(fold, emit), "aggregate", _pickle(self._inputs))
+        return self._in_two_stages(FoldedParts(fold), FoldedWhole(fold, emit), "aggregate")
 
     def window(
         self,
@@ -522,8 +521,12 @@ class Stream(Generic[T]):
     ) -> "WindowedStream[T]":
         """Divide all records by time, without a key: `.window(Tumbling(timedelta(minutes=1)))`.
 
-        It is as `KeyedStream.window`, in one task, which all records go to. Results have no key:
-        they are `(value, start, end)`. A function of `apply` gets an empty tuple as the key.
+        It is as `KeyedStream.window`. Results have no key: they are `(value, start, end)`. A
+        function of `apply` gets an empty tuple as the key. Aggregations such as `count` and
+        `aggregate(n=Count())` of windows of time are computed in two stages, as `Stream.count` is;
+        records that are late travel as they came. Sessions, windows of so many records,
+        aggregations with `on_error` and all that Python functions make go to one task, as all
+        records do.
 
             >>> import engine.testing
             >>> from operators import Tumbling
@@ -767,7 +770,13 @@ class Stream(Generic[T]):
         of_all = NativeAggregate.of(aggregations, (), emit, on_error, paired=False)
         if on_error != "fail":
             return then(self._inputs, of_all, name)
-        return then(self._beside(Parts(of_all), f"{name}_parts"), Whole(of_all), name)
+        return self._in_two_stages(Parts(of_all), Whole(of_all), name)
+
+    def _in_two_stages(
+        self, parts: BatchOperator, whole: BatchOperator, name: str
+    ) -> "Stream[Any]":
+        """An operator in the tasks of the stream, and what one task makes of all that it gives."""
+        return then(self._beside(parts, f"{name}_parts"), whole, name, _pickle(self._inputs))
 
     def _beside(self, operator: RecordOperator | BatchOperator, name: str) -> tuple[Input, ...]:
         """The edges behind a further operator in the same tasks, before the network."""

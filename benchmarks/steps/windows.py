@@ -65,6 +65,8 @@ class Case:
     over: timedelta | None = None
     """In place of windows a span that ends at each record, of whose times the mean is computed."""
     columnar: bool = False
+    keyless: bool = False
+    """Whether all records are counted without a key."""
     per_record: bool = False
     """Whether Python functions make a count of each record, and add the counts."""
     words: int = 100
@@ -92,6 +94,11 @@ def pipeline(case: Case) -> Pipeline:
         records = records.map(lambda pair: (pair[0], pair[1], 1))
     late = timedelta(microseconds=case.disorder_us)
     keyed: KeyedStream[Any, Any] | WindowedStream[Any, Any]
+    if case.keyless:
+        if case.windows is None:
+            return records.count().sink(Discard())
+        timed = records.with_event_time(time_of, out_of_orderness=late)
+        return timed.window(case.windows).count().sink(Discard())
     if case.over is not None:
         timed = records.with_event_time(time_of, out_of_orderness=late)
         return timed.key_by(key).over(case.over).mean(time_of).sink(Discard())
@@ -178,6 +185,8 @@ _SLOW = 100_000
 CASES = {
     "count": Case(),
     "tumbling 1 s": Case(Tumbling(_SECOND), against="count"),
+    "count without a key": Case(keyless=True, against="count"),
+    "tumbling 1 s without a key": Case(Tumbling(_SECOND), keyless=True, against="tumbling 1 s"),
     "sessions, 100,000 keys": Case(Session(_SECOND), words=_MANY),
     "short sessions, 100,000 keys": Case(Session(_SECOND / 5), words=_MANY),
     "tumbling 1 s, slow": Case(Tumbling(_SECOND), per_second=_SLOW, against="count"),
@@ -188,6 +197,10 @@ CASES = {
     "reduce, tumbling 1 s": Case(Tumbling(_SECOND), per_record=True, against="reduce"),
     "columns, count": Case(columnar=True),
     "columns, tumbling 1 s": Case(Tumbling(_SECOND), columnar=True, against="columns, count"),
+    "columns, count without a key": Case(columnar=True, keyless=True, against="columns, count"),
+    "columns, tumbling 1 s without a key": Case(
+        Tumbling(_SECOND), columnar=True, keyless=True, against="columns, tumbling 1 s"
+    ),
     "columns, tumbling 1 s, disorder": Case(
         Tumbling(_SECOND), columnar=True, disorder_us=1_000_000, against="columns, count"
     ),

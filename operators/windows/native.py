@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.errors import GraphError
 from engine.graph.batch_operator import BatchFunction, BatchOperator
@@ -14,8 +14,11 @@ from operators.aggregates import Aggregation, NativeAggregate
 from operators.durations import microseconds, nanoseconds
 from operators.event_time import LATE, GivesTime, TimeSelector, with_units_checked
 from operators.event_time.in_rust import TimedFunction, TimesForRust, path_to_time
-from operators.windows.assigners import CountWindow, Every
+from operators.windows.assigners import CountWindow, Every, Session
 from operators.windows.windowing import Windowing, check_length, in_numbers
+
+if TYPE_CHECKING:
+    from engine.network import WindowAggregate
 
 
 @dataclass(frozen=True)
@@ -72,30 +75,50 @@ class NativeWindows(BatchOperator, GivesTime):
             },
         )
 
+    @property
+    def has_parts(self) -> bool:
+        """Whether windows have no key, and are merged of slices, in which no record may fail."""
+        by = self.windowing
+        if by.is_keyed or self.of_keys.on_error != "fail":
+            return False
+        return not isinstance(by.assigner, Session | CountWindow)
+
     def open(self, context: TaskContext) -> BatchFunction:
         """The native function, with windows of its own."""
+        function = self.function(self.in_task(context), context)
+        return with_units_checked(function, [self.windowing.time], context)
+
+    def in_task(self, context: TaskContext) -> "WindowAggregate":
+        """The windows of a task, in Rust."""
+        return self.aggregate(
+            keeps_late=LATE in context.side_outputs,
+            copies_keys=context.checkpoints,
+            rescue=self.of_keys.rescue(context),
+        )
+
+    def aggregate(self, **settings: Any) -> "WindowAggregate":
+        """The same, with settings of their use."""
         from engine.network import WindowAggregate
 
         by = self.windowing
-        aggregate = WindowAggregate(
+        return WindowAggregate(
             *self.of_keys.arguments,
             time=path_to_time(by.time),
             times=None if by.time is None else TimesForRust(by.time),
             windows=in_numbers(by.assigner),
             lateness=min(microseconds(by.allowed_lateness), END_OF_TIME),
             updates=by.emit != "final",
-            keeps_late=LATE in context.side_outputs,
-            copies_keys=context.checkpoints,
-            rescue=self.of_keys.rescue(context),
+            **settings,
         )
-        function: BatchFunction
+
+    def function(self, windows: Any, context: TaskContext) -> BatchFunction:
+        """What brings records and watermarks to such windows, and gives their results."""
+        by = self.windowing
         if isinstance(by.emit, Every):
-            function = _Every(aggregate, context, self, nanoseconds(by.emit.period))
-        elif by.emit == "final" and not by.allowed_lateness:
-            function = _Final(aggregate, context, self)
-        else:
-            function = _Changes(aggregate, context, self)
-        return with_units_checked(function, [by.time], context)
+            return _Every(windows, context, self, nanoseconds(by.emit.period))
+        if by.emit == "final" and not by.allowed_lateness:
+            return _Final(windows, context, self)
+        return _Changes(windows, context, self)
 
 
 class _Final(TimedFunction):

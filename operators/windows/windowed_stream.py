@@ -26,6 +26,7 @@ from operators.elementwise import check_function
 from operators.stream import Stream, check_on_error, then
 from operators.windows.native import NativeWindows
 from operators.windows.operator import Windows
+from operators.windows.whole import WholeWindows, WindowParts
 from operators.windows.windowing import Windowing, check_length
 
 if sys.version_info >= (3, 11):
@@ -296,6 +297,9 @@ class WindowedStream(Generic[Unpack[Ks], T]):
     ) -> Stream[Any]:
         check_on_error(name, on_error)
         operator = NativeWindows.of(name, aggregations, self._windowing, on_error)
+        if operator.has_parts:
+            given: Stream[Any] = Stream(self._inputs)
+            return given._in_two_stages(WindowParts(operator), WholeWindows(operator), name)
         return then(self._inputs, operator, name)
 
     if not TYPE_CHECKING:  # a type checker sees that these methods do not exist

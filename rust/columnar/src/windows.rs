@@ -203,6 +203,17 @@ impl WindowAggregate {
         self.add(&unframed(layout.to_vec(), 0)?)?;
         (self.windows).import(&self.template, entries, touched, &mut NIL.to_vec())
     }
+
+    /// Takes in slices that another has exported, with its schema, behind what is here. None of them may
+    /// be late.
+    pub fn merge(
+        &mut self,
+        layout: &[u8],
+        entries: &[(&[u8], &[u8])],
+    ) -> Result<(), AggregateError> {
+        self.add(&unframed(layout.to_vec(), 0)?)?; // which checks the schema
+        (self.windows).merge(&self.template, entries, &mut NIL.to_vec())
+    }
 }
 
 /// These rows of a batch, which ascend: a slice where they are together.

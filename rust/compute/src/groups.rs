@@ -298,4 +298,17 @@ impl SliceTable for Groups {
             self.import_key(wanted, (key, canonical), values, true)
         })
     }
+
+    fn take_in(
+        &mut self,
+        wanted: &Wanted,
+        keys: &[&[u8]],
+        values: &[&[u8]],
+    ) -> Result<(), Problem> {
+        let mut scratch = Vec::new();
+        keys.iter().zip(values).try_for_each(|(key, values)| {
+            let canonical = key::canonical(key, &mut scratch)?;
+            self.merge_key(wanted, (key, canonical), values)
+        })
+    }
 }

@@ -180,6 +180,13 @@ impl WindowAggregate {
         let form = &mut self.input.form;
         self.windows.import(&self.wanted, entries, touched, form)
     }
+
+    /// See [`Windows::merge`].
+    pub fn merge(&mut self, entries: &[(&[u8], &[u8])]) -> Result<(), Problem> {
+        self.input.has_begun = true;
+        let form = &mut self.input.form;
+        self.windows.merge(&self.wanted, entries, form)
+    }
 }
 
 /// Shows rows one by one; how many they are.

@@ -13,6 +13,7 @@ pub use self::spans::KeyedSpans;
 pub use self::tables::{SliceTable, WindowTable};
 
 use crate::groups::copied::Copied;
+use crate::problem::Problem;
 use oka_window::{Assigner, Counted, Sessions, Window};
 use std::ops::Range;
 
@@ -170,5 +171,18 @@ impl<T: SliceTable, W: WindowTable<Wanted = T::Wanted, Error = T::Error>> Window
         form: &mut Vec<u8>,
     ) -> Result<(), T::Error> {
         each!(self, kind => kind.import(wanted, entries, touched, form))
+    }
+
+    /// Takes in slices that another has exported, behind what is here. None of them may be late.
+    pub fn merge(
+        &mut self,
+        wanted: &T::Wanted,
+        entries: &[(&[u8], &[u8])],
+        form: &mut Vec<u8>,
+    ) -> Result<(), T::Error> {
+        match self {
+            Self::Sliced(sliced) => sliced.merge(wanted, entries, form),
+            _ => Err(Problem::NoWindows.into()),
+        }
     }
 }

@@ -483,21 +483,20 @@ def test_several_tasks_without_a_key_are_refused_in_the_plan(name: str) -> None:
 
 def test_late_records_of_windows_without_a_key() -> None:
     timed = source(Collection([])).with_event_time(0)
-    tens = timed.window(Tumbling(timedelta(microseconds=10)))
-    for stream, encode in ((tens.count(), Batch.from_list), (tens.collect(), list)):
-        assert stream.side("late").inputs[0].output == "late"
-        operator = stream.inputs[0].source.operator
-        assert isinstance(operator, BatchOperator)
-        assert operator.properties.parallelism == 1
-        late: list[Any] = []
-        context = TaskContext("t", 0, 1, 100, "job", side_outputs={"late": late.extend})
-        function = operator.open(context)
-        function.process(encode([(1,), (25,)]))
-        given = [each for batch in function.on_watermark(20) or () for each in batch]
-        assert [each[1:] for each in given] == [(0, 10)]
-        function.process(encode([(2,), (26,)]))
-        assert (late, function.late) == ([(2,)], 1)
-        assert [each[1:] for batch in function.on_end() for each in batch] == [(20, 30)]
+    stream = timed.window(Tumbling(timedelta(microseconds=10))).collect()
+    assert stream.side("late").inputs[0].output == "late"
+    operator = stream.inputs[0].source.operator
+    assert isinstance(operator, BatchOperator)
+    assert operator.properties.parallelism == 1
+    late: list[Any] = []
+    context = TaskContext("t", 0, 1, 100, "job", side_outputs={"late": late.extend})
+    function = operator.open(context)
+    function.process([(1,), (25,)])
+    given = [each for batch in function.on_watermark(20) or () for each in batch]
+    assert [each[1:] for each in given] == [(0, 10)]
+    function.process([(2,), (26,)])
+    assert (late, function.late) == ([(2,)], 1)
+    assert [each[1:] for batch in function.on_end() for each in batch] == [(20, 30)]
 
 
 @pytest.mark.parametrize("form", ["records", "columns"])

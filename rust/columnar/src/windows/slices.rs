@@ -64,6 +64,18 @@ impl SliceTable for Aggregate {
         self.shape_as(wanted)?;
         self.go_on(keys, values)
     }
+
+    fn take_in(
+        &mut self,
+        wanted: &Self,
+        keys: &[&[u8]],
+        values: &[&[u8]],
+    ) -> Result<(), AggregateError> {
+        let mut other = wanted.without_rows();
+        other.shape_as(wanted)?;
+        other.go_on(keys, values)?;
+        self.merge(&other)
+    }
 }
 
 /// Takes in rows with these times; tells of those that are late.

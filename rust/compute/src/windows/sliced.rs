@@ -187,6 +187,20 @@ impl<T: SliceTable> Sliced<T> {
         Ok(Box::new(move || entries(watermark, &form, slices)))
     }
 
+    /// Takes in what another has exported, behind what is here. No slice of it may be late.
+    pub fn merge(
+        &mut self,
+        wanted: &T::Wanted,
+        entries: &[(&[u8], &[u8])],
+        form: &mut Vec<u8>,
+    ) -> Result<(), T::Error> {
+        for (start, (keys, values)) in by_slice(entries, form)?.1 {
+            let table = self.table(wanted, start)?.ok_or(Problem::NoWindows)?;
+            table.take_in(wanted, &keys, &values)?;
+        }
+        Ok(())
+    }
+
     pub fn import(
         &mut self,
         wanted: &T::Wanted,
@@ -194,19 +208,7 @@ impl<T: SliceTable> Sliced<T> {
         touched: bool,
         form: &mut Vec<u8>,
     ) -> Result<(), T::Error> {
-        let (mut last, mut slices) = (None, BTreeMap::<_, (Vec<_>, Vec<_>)>::new());
-        for (key, kept) in entries {
-            let (watermark, kept) = read_kept(kept)?;
-            last = last.max(watermark);
-            for [start, of_time, values] in kept {
-                if form.is_empty() {
-                    *form = of_time.to_vec();
-                }
-                let (keys, each) = slices.entry(integer(start)?).or_default();
-                keys.push(*key);
-                each.push(values);
-            }
-        }
+        let (last, slices) = by_slice(entries, form)?;
         for (start, (keys, values)) in slices {
             let make = || T::with_room(wanted, keys.len());
             let table = self.slices.table(start, make);
@@ -225,6 +227,30 @@ impl<T: SliceTable> Sliced<T> {
         }
         Ok(())
     }
+}
+
+/// Of slices, by their starts, the keys and what is kept of each.
+type BySlice<'a> = BTreeMap<i64, (Vec<&'a [u8]>, Vec<&'a [u8]>)>;
+
+/// How far event time had come, and what was exported. A `form` that is empty becomes that of the times.
+fn by_slice<'a>(
+    entries: &[(&'a [u8], &'a [u8])],
+    form: &mut Vec<u8>,
+) -> Result<(Option<i64>, BySlice<'a>), Problem> {
+    let (mut last, mut slices) = (None, BySlice::new());
+    for (key, kept) in entries {
+        let (watermark, kept) = read_kept(kept)?;
+        last = last.max(watermark);
+        for [start, of_time, values] in kept {
+            if form.is_empty() {
+                *form = of_time.to_vec();
+            }
+            let (keys, each) = slices.entry(integer(start)?).or_default();
+            keys.push(*key);
+            each.push(values);
+        }
+    }
+    Ok((last, slices))
 }
 
 /// What a complete window has come to.

@@ -38,6 +38,14 @@ pub trait SliceTable: Table<Error: From<Problem> + Send + 'static> {
         keys: &[&[u8]],
         values: &[&[u8]],
     ) -> Result<(), Self::Error>;
+
+    /// Takes these in behind what is here of the keys, which count as touched.
+    fn take_in(
+        &mut self,
+        wanted: &Self::Wanted,
+        keys: &[&[u8]],
+        values: &[&[u8]],
+    ) -> Result<(), Self::Error>;
 }
 
 /// Keys by their numbers, and what windows have come to by theirs.

@@ -6,7 +6,7 @@ use crate::operators::calls::{CallTuple, Computation, PathStep, detached};
 use crate::operators::refused::{mixed, raise_columns};
 use crate::operators::results::{Like, Rows, exported};
 use crate::operators::times::{TimeTuple, Times, late, snapshot};
-use crate::state::{KeyedEntries, restored};
+use crate::state::{KeyedEntries, merged, restored};
 use oka_codec::{Decoder, encode};
 use oka_columnar::WindowAggregate as OverColumns;
 use oka_compute::Emit;
@@ -214,11 +214,25 @@ impl WindowAggregate {
         }
         let aggregate = &mut state.aggregate;
         restored(py, entries, |kept| Ok(aggregate.import(kept, touched)?))?;
-        if let Some(form) = state.aggregate.form() {
-            let form = Decoder::new(py).first(form)?;
-            state.like = Some(state.like(&form)?);
+        state.go_on_in_form(py)
+    }
+
+    /// Takes in slices of time that another keeps, behind what is here. Raises AggregateError where they do
+    /// not suit, or are late.
+    #[pyo3(signature = (layout: "bytes", entries: "KeyedEntries") -> "None")]
+    fn merge(&self, py: Python<'_>, layout: &[u8], entries: &KeyedEntries) -> PyResult<()> {
+        let entries = entries.entries(py)?;
+        let mut state = self.state()?;
+        if !layout.is_empty() {
+            let columns = state.columns()?;
+            return merged(py, entries, |kept| columns.merge(layout, kept));
         }
-        Ok(())
+        if state.columns.is_some() && !entries.is_empty() {
+            return Err(mixed());
+        }
+        let aggregate = &mut state.aggregate;
+        merged(py, entries, |kept| Ok(aggregate.merge(kept)?))?;
+        state.go_on_in_form(py)
     }
 
     /// Number of slices of time that are kept, or of windows where each key has its own.
@@ -314,6 +328,15 @@ impl KeyedWindows {
             .map_err(|refused| encode::refusal(0, &form, *refused))?;
         self.aggregate.set_form(encoded);
         self.like = Some(self.like(&form)?);
+        Ok(())
+    }
+
+    /// Takes over the form in which others have exported 1970.
+    fn go_on_in_form(&mut self, py: Python<'_>) -> PyResult<()> {
+        if let (None, Some(form)) = (&self.like, self.aggregate.form()) {
+            let form = Decoder::new(py).first(form)?;
+            self.like = Some(self.like(&form)?);
+        }
         Ok(())
     }
 
