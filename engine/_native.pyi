@@ -158,8 +158,8 @@ class Batch:
         """
     def to_list(self, /) -> "list[Any]":
         """
-        The records as Python objects, anew with every call. Raises DecodeError, TypeError if they
-        are columns, ValueError after the batch was released.
+        The records as Python objects, anew with every call; of columns, a dict for each row. Raises
+        DecodeError, ValueError after the batch was released, or for a row that cannot be a dict.
         """
 
 @final
@@ -887,12 +887,13 @@ class Network:
         """
         Lets `receive` give what still comes of side inputs, and wait for their end.
         """
-    def output_gate(self, /, channels: "list[int]", partitioner: "str", key: "int | str | tuple[int | str, ...] | None" = None, pickle: "bool" = False, columns: "int | str | tuple[int | str, ...] | None" = None) -> OutputGate:
+    def output_gate(self, /, channels: "list[int]", partitioner: "str", key: "int | str | tuple[int | str, ...] | None" = None, pickle: "bool" = False, columns: "int | str | tuple[int | str, ...] | None" = None, rows: "bool" = False) -> OutputGate:
         """
         The gate to these output channels. `partitioner` is forward (one channel), rebalance,
         broadcast, or hash by `key`: an item of a tuple or list (int), a field of a dict (str), or
         the record itself (None); `columns` is the key of columns, where that is in another place. With
-        `pickle`, what cannot travel otherwise is pickled.
+        `pickle`, what cannot travel otherwise is pickled. With `rows`, the operator behind it makes
+        rows of columns: each goes where a record with its key goes.
         """
     def pause(self, /, channels: "list[int]", reason: "str") -> None:
         """

@@ -245,14 +245,21 @@ def import_pyarrow(what: str) -> Any:
     return pyarrow
 
 
-def refusal(operator: str, batch: pa.RecordBatch, hint: str | None = None) -> TypeError:
-    """The exception for columns where records were expected; `hint` is the operator's own."""
-    names = batch.schema.names or [""]
-    ways = "map_batches takes a function of a RecordBatch; to_records() makes a dict of each row"
-    return TypeError(
-        f"{operator} got columns ({', '.join(names)}: a pyarrow.RecordBatch), expected records\n\n"
-        f"hint: {'' if hint is None else hint.format(column=names[0]) + '; '}{ways}"
-    )
+def columns_among(records: Sequence[Any], schema: pa.Schema | None = None) -> pa.RecordBatch:
+    """Columns of dicts, for an operator that has got columns before: of this schema, if known.
+
+    TypeError for what cannot be columns, or does not fit among them.
+    """
+    try:
+        found = columns_of(records)
+        if schema is None or found.schema.names != schema.names:
+            return found
+        return columns_of(records, schema)
+    except TypeError as error:
+        raise TypeError(
+            f"records came behind columns: {error}\n\n"
+            "hint: call .to_records() on the columns before .key_by() or .union()"
+        ) from None
 
 
 def _names_of(

@@ -125,10 +125,11 @@ def open_output_gate(
 
     With `pickle`, objects that cannot travel otherwise are pickled.
     """
-    key = columns = None
-    if isinstance(partitioner, Hash):
-        key, columns = partitioner.key, partitioner.columns
-    return network.output_gate(list(channels), partitioner.name, key, pickle, columns)
+    name = partitioner.name
+    if not isinstance(partitioner, Hash):
+        return network.output_gate(list(channels), name, pickle=pickle)
+    key, columns, rows = partitioner.key, partitioner.columns, partitioner.rows
+    return network.output_gate(list(channels), name, key, pickle, columns, rows)
 
 
 register_extensions(

@@ -27,11 +27,13 @@ class Hash:
 
     `key` is the index of a tuple's or list's item, the name of a dict's field, several of them,
     which are one key, or None: the record itself is the key. `columns` has the key of columns where
-    it is in another place.
+    it is in another place. With `rows`, the operator behind it makes rows of columns, and each goes
+    where a record with its key goes: keys of times and decimals too.
     """
 
     key: int | str | tuple[int | str, ...] | None
     columns: int | str | tuple[int | str, ...] | None = None
+    rows: bool = False
     name: ClassVar[str] = "hash"
 
 

@@ -101,7 +101,7 @@ class ToColumns(BatchOperator):
 class ToRecords(BatchOperator):
     """Makes a dict of each row of columns; records pass as they are."""
 
-    properties = Properties(accepts_columns=True)
+    properties = Properties(emits_records=True, accepts_columns=True)
 
     def open(self, context: TaskContext) -> BatchFunction:
         """The conversion."""

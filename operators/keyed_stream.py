@@ -76,7 +76,9 @@ class KeyedStream(
     their names and have a dictionary if they are strings or binary (batches share it), and one of
     the values, named "count", "sum" and so on, with "_right" behind it where the key has a column
     of that name. Null values are left out there, and a sum must fit into 64 bits. Dictionary- or
-    run-encoded values count as the values that they encode.
+    run-encoded values count as the values that they encode. Functions of a record get a dict of
+    each row, also those that give its time or say which records count; results are then as those of
+    records.
     """
 
     def __repr__(self) -> str:
@@ -265,7 +267,7 @@ class KeyedStream(
             [('ann', (2, 1), 0, 10), ('bob', (1, 0), 0, 10)]
 
         Late records go to `.side("late")` as `("left" | "right", key, record)`; all else is as in
-        `window`. Of columns, `.to_records()` makes records first.
+        `window`. Of columns, records are their rows.
         """
         sides = self._timed("cogroup", right, (time, right_time), unit)
         return cogroup(sides, assigner, function, allowed_lateness, emit)

@@ -53,9 +53,8 @@ class KeyRecords(BatchOperator):
 
     @property
     def properties(self) -> Properties:
-        """The treatment of records that fail, and the hint where records are columns."""
-        hint = "name the column that is the key: .key_by({column!r})"
-        return Properties(on_error=self.on_error, columns_hint=hint)
+        """The treatment of records that fail."""
+        return Properties(on_error=self.on_error)
 
     def open(self, context: TaskContext) -> BatchFunction:
         """The loop over a batch."""
@@ -91,9 +90,8 @@ class HaveKeys(BatchOperator):
 
     @property
     def properties(self) -> Properties:
-        """The treatment of records that fail, and the hint where records are columns."""
-        hint = "leave on_error out: every row has a {column!r}"
-        return Properties(on_error=self.on_error, columns_hint=hint)
+        """The treatment of records that fail; the others go on."""
+        return Properties(on_error=self.on_error, passes_records=True)
 
     def open(self, context: TaskContext) -> BatchFunction:
         """The loop over a batch."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
-from engine.columns import import_pyarrow, is_columns, refusal
+from engine.columns import import_pyarrow, is_columns
 from engine.errors import GraphError
 from engine.graph.batch_operator import BatchFunction, BatchOperator
 from engine.graph.checks import check_integer
@@ -79,7 +79,11 @@ class LookupJoin(BatchOperator):
     value_type: Any = None
     """Over columns, the `pyarrow.DataType` of values."""
 
-    properties = Properties(accepts_columns=True)
+    @property
+    def properties(self) -> Properties:
+        """It takes columns, unless a function gets a record."""
+        functions = self.function is not None or self.key is None or callable(self.key)
+        return Properties(accepts_columns=not functions)
 
     def __post_init__(self) -> None:
         if not isinstance(self.lookup, Lookup | Mapping):
@@ -158,10 +162,6 @@ class _LookupJoin(BatchFunction):
     def _beside(self, batch: "pa.RecordBatch") -> "pa.RecordBatch":
         """The rows with a column of their values. An error names the key."""
         operator = self._operator
-        if operator.function is not None:
-            raise refusal("lookup_join", batch, "leave its function out, and values are a column")
-        if operator.key is None or callable(operator.key):
-            raise refusal("lookup_join", batch, "name the column of keys, such as {column!r}")
         from operators.columns.numbers import distinct_keys, key_columns
         from operators.columns.values import ValueColumn
 

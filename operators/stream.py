@@ -105,6 +105,9 @@ class Stream(Generic[T]):
     def map(self, function: Callable[[T], R], *, on_error: OnError = "fail") -> "Stream[R]":
         """One record for each: `words.map(lambda word: (word, 1))`.
 
+        Of columns, here and elsewhere, a function of a record gets a dict of each row, as of
+        `to_records`, and its results are records.
+
         `on_error` is the treatment of a record on which the function raises an exception, here and
         elsewhere: `"fail"` fails the job, `"skip"` leaves the record out, `"side"` sends it to
         `side("errors")`. The last two count it: the result shows the number of such records and the
@@ -124,7 +127,10 @@ class Stream(Generic[T]):
         return self._per_record("flat_map", function, on_error)
 
     def filter(self, function: Callable[[T], object], *, on_error: OnError = "fail") -> "Stream[T]":
-        """The records that the function is true for: `words.filter(lambda word: len(word) > 3)`."""
+        """The records that the function is true for: `words.filter(lambda word: len(word) > 3)`.
+
+        Of columns, the function gets a dict of each row; the rows that it is true for are columns.
+        """
         return self._per_record("filter", function, on_error)
 
     @overload
@@ -400,7 +406,8 @@ class Stream(Generic[T]):
         (`key_by("city", "day")`: the key is a tuple), a function of the record, or nothing: the
         record itself. Keys are equal as in Python (`True == 1 == 1.0` is one key, `"a"` and `b"a"`
         are two), and all NaN are one key. Index and name are the fast ways; with a function the key
-        travels beside the record. On a stream of columns, keys are names or indexes of columns.
+        travels beside the record. On a stream of columns, keys are names or indexes of columns; a
+        function gets a dict of each row, and the stream then has records.
 
         `on_error`, as in `map`, is for records on which a function fails, or that have no such item
         or one that cannot be a key.
@@ -557,8 +564,8 @@ class Stream(Generic[T]):
 
         The time is an item of the record, a field, a function of it, or with None the record
         itself: a number of `unit` ("s", "ms", "us", "ns") since 1970, or a datetime (in UTC unless
-        it has a zone). For columns, it is a column of numbers or timestamps. Call it before
-        `key_by`, best right behind the source.
+        it has a zone). For columns, it is a column of numbers or timestamps; a function gets a dict
+        of each row, and columns go on. Call it before `key_by`, best right behind the source.
 
         >>> import engine.testing
         >>> from operators.sinks import Collect

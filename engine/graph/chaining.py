@@ -8,11 +8,13 @@ a rebalance, since some tasks would else receive nothing.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from engine.errors import GraphError
 from engine.graph.job import JobEdge, JobGraph, JobVertex
 from engine.graph.logical import LogicalEdge, LogicalGraph, LogicalOperator
-from engine.partitioner import Forward, Partitioner, Rebalance
+from engine.graph.operator import Properties
+from engine.partitioner import Forward, Hash, Partitioner, Rebalance
 
 
 def chain(
@@ -49,7 +51,7 @@ def chain(
             number,
             vertex_of[edge.source],
             vertex_of[edge.target],
-            _partitioner(edge, tasks),
+            _partitioner(edge, tasks, graph.operators[edge.target].operator.properties),
             edge.input,
             None if edge.output is None else (graph.operators[edge.source].name, edge.output),
         )
@@ -128,9 +130,11 @@ def _nodes(members: list[LogicalOperator]) -> tuple[int, ...]:
     return next(iter(wanted), ())
 
 
-def _partitioner(edge: LogicalEdge, tasks: Mapping[int, int]) -> Partitioner:
+def _partitioner(edge: LogicalEdge, tasks: Mapping[int, int], behind: Properties) -> Partitioner:
     if isinstance(edge.partitioner, Forward) and tasks[edge.source] < tasks[edge.target]:
         return Rebalance()
+    if isinstance(edge.partitioner, Hash) and not behind.accepts_columns:
+        return replace(edge.partitioner, rows=True)
     return edge.partitioner
 
 

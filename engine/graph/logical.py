@@ -66,6 +66,25 @@ class LogicalGraph:
         """The edges that begin at the operator, in the order of declaration."""
         return tuple(edge for edge in self.edges if edge.source == operator.id)
 
+    def takes_rows(self) -> frozenset[int]:
+        """The ids of operators that get rows of columns, as far as it is known before they run.
+
+        A function of batches is taken to give columns for columns, a source records unless it says
+        otherwise.
+        """
+        with_columns: set[int] = set()
+        found: set[int] = set()
+        for operator in self.operators:
+            properties = operator.operator.properties
+            edges = (edge for edge in self.inputs(operator) if edge.output != properties.errors)
+            comes = any(edge.source in with_columns for edge in edges)
+            if comes and not properties.accepts_columns:
+                found.add(operator.id)
+            goes_on = properties.passes_records or properties.accepts_columns
+            if properties.emits_columns or (comes and goes_on and not properties.emits_records):
+                with_columns.add(operator.id)
+        return frozenset(found)
+
     def validate_positions(self) -> None:
         """Raise `GraphError` for a source that cannot continue from a position."""
         for operator in self.operators:

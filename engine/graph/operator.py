@@ -47,8 +47,12 @@ class Properties:
     """The name of the side output that such records go to with "side"."""
 
     accepts_columns: bool = False
-    """Whether it takes a `pyarrow.RecordBatch` as well as a list. Only such an operator, or a
-    source, may give one."""
+    """Whether it takes a `pyarrow.RecordBatch` as well as a list; otherwise it gets a dict for each
+    row. Only such an operator, or a source, may give one."""
+
+    passes_records: bool = False
+    """Whether all records that it gives are some of those that it got, in order, as `filter` does.
+    Of columns it gets a dict for each row, and those that it gives go on as columns."""
 
     accepts_encoded: bool = False
     """Whether it takes the network's encoded batch rather than a list of records. It is then the
@@ -58,9 +62,8 @@ class Properties:
     """Whether it makes columns: every task of the job then loads PyArrow as it starts, not at its
     first batch."""
 
-    columns_hint: str | None = None
-    """The hint where columns come and it takes none; `{column!r}` stands for the first column's
-    name."""
+    emits_records: bool = False
+    """Whether it gives lists although it accepts columns."""
 
     emits_pairs: bool = False
     """Whether it gives `engine.network.Paired`: a gate takes that as it is, the next operator of
@@ -190,5 +193,5 @@ class RecordOperator(Operator):
 
     @property
     def properties(self) -> Properties:
-        """The treatment of records that fail."""
-        return Properties(on_error=self.on_error)
+        """The treatment of records that fail; a filter passes records on."""
+        return Properties(on_error=self.on_error, passes_records=self.form == "filter")

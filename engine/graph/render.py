@@ -63,13 +63,15 @@ def mermaid(logical: LogicalGraph, execution: ExecutionGraph, placement: Placeme
 
 def _logical_lines(graph: LogicalGraph) -> list[str]:
     lines = []
+    takes_rows = graph.takes_rows()
     for operator in graph.operators:
         reads = ", ".join(
             f"{graph.operators[edge.source].name} ({_label(edge)})"
             for edge in graph.inputs(operator)
         )
         own = "" if operator.parallelism is None else f" x{operator.parallelism}"
-        lines.append(f"{operator.name}{own}" + (f" <- {reads}" if reads else ""))
+        rows = ", rows of columns" if operator.id in takes_rows else ""
+        lines.append(f"{operator.name}{own}" + (f" <- {reads}{rows}" if reads else ""))
     return lines
 
 

@@ -4,8 +4,9 @@ A per-record operator becomes one comprehension over the batch, so that the user
 wrapper; per batch there is one call for each operator. As an exception passes through an operator,
 that adds itself and the record to it (`Chain.failing`): at no cost while nothing fails.
 
-A batch is a list of records or a `pyarrow.RecordBatch`. Where one kind could come to an operator
-that takes the other, there is one check of the batch, and none of each record.
+A batch is a list of records or a `pyarrow.RecordBatch`. Where columns could come to an operator
+that takes records, there is one check of the batch, and rows are made of columns here, so that no
+operator does it itself.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from engine import console
 from engine.checkpoint.lasting import keeping
-from engine.columns import refusal
+from engine.columns import check_columns
 from engine.deployment.description import OperatorStatistics
 from engine.deployment.reply import text_of
 from engine.graph.batch_operator import BatchFunction, BatchOperator
@@ -35,6 +36,7 @@ from engine.state import KeyedState
 from engine.task.drift import aligned_operator
 from engine.task.runs import (
     Run,
+    as_rows,
     check_batch,
     counted,
     in_turn,
@@ -42,8 +44,8 @@ from engine.task.runs import (
     of_filter,
     of_flat_map,
     of_map,
+    of_rows,
     of_sink,
-    records_only,
     unchanged,
     unpaired,
 )
@@ -83,8 +85,7 @@ class Chain:
         self._timed: list[_Place] = []
         self._stretches = [Stretch()]
         self._rescuers: Mapping[str, Rescuer] = {}
-        self.accepts_columns = True
-        self._columns_hint: str | None = None
+        self._taken: Run = unchanged
         self.process: Run = unchanged
         self._contexts: dict[str, TaskContext] = {}
         self.sinks = Sinks(self.failing)
@@ -109,10 +110,10 @@ class Chain:
         self._rescuers = rescuers or {}
         aligned, _ = aligned_operator(operators)
         first = operators[0].operator.properties if operators else _OPEN
-        self.accepts_columns = may_be_columns = first.accepts_columns
-        self._columns_hint = first.columns_hint
+        may_be_columns = first.accepts_columns or first.passes_records
+        if not may_be_columns:
+            self._taken = as_rows(self.failing.at_work(operators[0].name))
         if encoded and not first.accepts_encoded:
-            may_be_columns |= self._columns_hint is not None  # the decoder does not know it
             decode: Run = Batch.decode if may_be_columns else Batch.to_list
             runs.append(decode if decoding is None else decoding(decode))
         gives_pairs, in_step = False, not encoded
@@ -123,8 +124,9 @@ class Chain:
             properties = operator.operator.properties
             if gives_pairs:
                 runs.append(unpaired)
-            if may_be_columns and not properties.accepts_columns:
-                runs.append(records_only(operator.name, properties.columns_hint, tell))
+            passes = may_be_columns and properties.passes_records
+            if may_be_columns and not passes and not properties.accepts_columns:
+                runs.append(as_rows(tell))
             rescue = self._rescuers.get(operator.name)
             outputs = (side_outputs or {}).get(operator.name, {})
             own = replace(
@@ -145,11 +147,14 @@ class Chain:
                 run = limited(run, counter, properties.limit, reached)
             if self.around is not None:
                 run = self.around(run, self.failing, operator.name, before)
+            if passes:
+                run = of_rows(run, tell)
             before = operator.name
             self._names.append(operator.name)
             self._counters.append(counter)
             runs.append(run)
-            may_be_columns = properties.accepts_columns
+            may_be_columns = passes or properties.accepts_columns
+            may_be_columns &= not properties.emits_records
             gives_pairs = properties.emits_pairs
         self.failing.operator = None
         if len(runs) == 1:
@@ -244,10 +249,10 @@ class Chain:
                 place.function.next_timer = None
                 yield from self._given(place, place.function.on_timer, now_ns)
 
-    def refuse(self, batch: Any) -> NoReturn:
-        """Raise the first operator's error for columns if it takes none."""
-        self.failing.operator = self._names[0]
-        raise refusal(self._names[0], batch, self._columns_hint)
+    def taken(self, batch: Any) -> Any:
+        """Columns of a source, or their rows if the first operator takes records."""
+        check_columns(batch)
+        return self._taken(batch)
 
     def fails_behind(self) -> None:
         """Note that the failing record has left the chain: it cannot be encoded, for example."""

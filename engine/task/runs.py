@@ -11,9 +11,9 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from engine.columns import is_columns, refusal
+from engine.columns import import_pyarrow, is_columns, rows
 from engine.graph.failing import FailureContext
-from engine.network import Paired
+from engine.network import Paired, take_rows
 
 Run = Callable[[Any], Any]
 Tell = Callable[[], FailureContext]
@@ -25,16 +25,40 @@ def unchanged(batch: Any) -> Any:
     return batch
 
 
-def records_only(name: str, hint: str | None, tell: Tell) -> Run:
-    """Raise TypeError for columns."""
+def as_rows(tell: Tell) -> Run:
+    """The records of a batch: of columns, a dict for each row."""
 
     def run(batch: Any) -> Any:
-        if is_columns(batch):
+        if not is_columns(batch):
+            return batch
+        try:
+            return rows(batch)
+        except BaseException:
             tell()
-            raise refusal(name, batch, hint)
-        return batch
+            raise
 
     return run
+
+
+def of_rows(run: Run, tell: Tell) -> Run:
+    """The run of an operator that passes records on: of columns it gets rows, and columns go on."""
+    records_of = as_rows(tell)
+
+    def run_rows(batch: Any) -> Any:
+        records = records_of(batch)
+        if records is batch:
+            return run(batch)
+        out = run(list(records))
+        return batch if len(out) == len(records) else _chosen(batch, records, out)
+
+    return run_rows
+
+
+def _chosen(batch: Any, records: list[Any], out: list[Any]) -> Any:
+    """The rows of which these are the records: the same objects, in order."""
+    passed = set(map(id, out))
+    places = [place for place, record in enumerate(records) if id(record) in passed]
+    return take_rows(batch, import_pyarrow("a stream of columns").array(places, "int64"))
 
 
 def unpaired(batch: Any) -> Any:

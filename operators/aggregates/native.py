@@ -45,13 +45,13 @@ class NativeAggregate(BatchOperator):
 
     @property
     def properties(self) -> Properties:
-        """It takes encoded batches and columns, and merges updates if it emits them."""
+        """It takes encoded batches, and merges updates if it emits them."""
         items = tuple(path[0] for path in self.key if path)
         key: Key = next(iter(items), None) if len(self.key) == 1 else items
         return Properties(
             alone=not self.key,
             accepts_encoded=True,
-            accepts_columns=True,
+            accepts_columns=self.takes_columns,
             compacts=self.emit == "updates",
             on_error=self.on_error,
             meaning={
@@ -61,6 +61,12 @@ class NativeAggregate(BatchOperator):
                 **emit_meaning(self.emit),
             },
         )
+
+    @property
+    def takes_columns(self) -> bool:
+        """Whether it takes columns as they are: no function says which records count."""
+        wheres = (where for each in self.wanted for where in each[4:] if where is not None)
+        return not any(callable(function) for _, function in wheres)
 
     @property
     def meaning(self) -> str | dict[str, str]:

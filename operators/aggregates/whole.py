@@ -34,8 +34,8 @@ class Parts(BatchOperator):
 
     @property
     def properties(self) -> Properties:
-        """It takes columns."""
-        return Properties(accepts_columns=True)
+        """It takes columns if the aggregations do."""
+        return Properties(accepts_columns=self.of_all.takes_columns)
 
     def open(self, context: TaskContext) -> BatchFunction:
         """A function that makes a native one for each batch."""

@@ -14,6 +14,7 @@ from engine.state import KeyedState
 from operators.aggregates import Aggregation
 from operators.changes.change import KINDS, Change, kind_numbers
 from operators.changes.groups import Groups, NoRow, Unusable, unknown, unusable
+from operators.changes.one_form import OneForm
 from operators.key_numbers import KeyNumbers
 from operators.keys import Key, key_finder, key_meaning
 
@@ -59,6 +60,7 @@ class _TableAggregate(BatchFunction):
         self._context = context
         self._groups = Groups(operator.wanted, skips_none=False)
         self._keys = KeyNumbers()
+        self._form = OneForm(operator.columns, changes=True)
         self._columns: ColumnGroups | None = None
         self._find = None if operator.paired else key_finder(operator.key)
         self._finders: list[Callable[[Any], Any] | None] = [
@@ -66,10 +68,11 @@ class _TableAggregate(BatchFunction):
         ]
 
     def process(self, batch: Any) -> Any:
+        is_empty = self._columns is None and not self._groups.of_keys
+        keeps_columns = None if is_empty else self._columns is not None
+        batch = self._form.of(batch, keeps_columns=keeps_columns)
         if is_columns(batch):
             return self._of_columns().process(batch)
-        if self._columns is not None:
-            raise _mixed()
         if self._find is None:
             keys, changes = [pair[0] for pair in batch], [pair[1] for pair in batch]
         else:
@@ -114,8 +117,6 @@ class _TableAggregate(BatchFunction):
     def _of_columns(self) -> ColumnGroups:
         operator = self._operator
         if self._columns is None:
-            if self._groups.of_keys:
-                raise _mixed()
             from operators.changes.aggregate_columns import ColumnGroups
 
             self._columns = ColumnGroups(operator.columns, operator.wanted, operator.names)
@@ -128,10 +129,3 @@ class _TableAggregate(BatchFunction):
         except BaseException:
             self._context.failing.at(changes, at)
             raise
-
-
-def _mixed() -> TypeError:
-    return TypeError(
-        "an aggregate of a table got columns and records, expected the same in each batch\n\n"
-        "hint: call .to_records() or .to_columns() before .key_by()"
-    )

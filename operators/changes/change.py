@@ -1,6 +1,6 @@
 """A change of a table: a row that comes, or goes."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
 
 from engine.columns import column_of, is_columns
@@ -46,6 +46,24 @@ def kind_numbers(changes: Any) -> bytes:
     except (AttributeError, KeyError, TypeError):
         check_changes(changes)
         raise
+
+
+def changes_of(records: Sequence[Any], find_key: Callable[[Any], Any]) -> list[Any]:
+    """The changes that these rows of columns are; what is no row stays."""
+    return [
+        Change(row.pop(KIND), row, find_key(row)) if type(row) is dict and KIND in row else row
+        for row in records
+    ]
+
+
+def rows_of_changes(records: Sequence[Any]) -> list[Any]:
+    """The rows of columns that these changes are; a change of what is no dict stays."""
+    return [
+        {**each.record, KIND: each.kind}
+        if isinstance(each, Change) and isinstance(each.record, dict)
+        else each
+        for each in records
+    ]
 
 
 def check_changes(records: Sequence[Any]) -> None:

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
-from engine.columns import is_columns, refusal
+from engine.columns import is_columns
 from engine.errors import GraphError
 from engine.graph.batch_operator import BatchFunction, BatchOperator
 from engine.graph.context import TaskContext
@@ -15,14 +15,12 @@ from engine.graph.watermark import START_OF_TIME
 from engine.state import KeyedState
 from operators.changes.change import KINDS, Change
 from operators.changes.last_rows import NoOrder, Rows, State, Step, no_order
+from operators.changes.one_form import OneForm
 from operators.durations import check_duration, microseconds
 from operators.elementwise import check_function
 from operators.event_time import LATE, Time, TimeSelector, Unit, time_of, with_units_checked
 from operators.key_numbers import KeyNumbers
 from operators.keys import Item, Key, check_item, key_finder, key_meaning
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 Place: TypeAlias = Item | Callable[[Any], Any] | None
 """An item of a record, or a function of it."""
@@ -43,13 +41,16 @@ class Latest(BatchOperator):
 
     @property
     def properties(self) -> Properties:
-        """The side output of older records, and the meaning of the state."""
+        """It takes columns, unless functions get a record; older records go to a side output."""
         expires: dict[str, Any] = {}
         if self.time is not None and self.keep_us is not None:
             keep = timedelta(microseconds=self.keep_us)
             expires = {**self.time.meaning, "expire_after": str(keep)}
+        by_column = not (callable(self.by) or callable(self.tombstone)) and (
+            self.time is None or self.time.takes_columns
+        )
         return Properties(
-            accepts_columns=True,
+            accepts_columns=by_column and not self.paired and self.key is not None,
             outputs=(LATE,),
             meaning={
                 "kind": "latest",
@@ -194,24 +195,18 @@ class _Latest(BatchFunction):
         self._operator = operator
         self._context = context
         self._send_late = context.side_outputs.get(LATE)
+        self._form = OneForm(operator.key)
         self._state: State = RecordRows(operator, context)
-        self._has_columns = False
-        self._has_records = False
+        self._keeps_columns: bool | None = None
         self._watermark_us = START_OF_TIME
 
     def process(self, batch: Any) -> Any:
-        if is_columns(batch) != self._has_columns:
-            if self._has_columns or self._has_records:
-                kinds = ("columns", "records") if self._has_columns else ("records", "columns")
-                raise TypeError(
-                    "latest got {1}, and {0} before, expected the same\n\n"
-                    "hint: call .to_records() or .to_columns() before .key_by()".format(*kinds)
-                )
-            self._take_columns(batch)
-        self._has_records = not self._has_columns
+        batch = self._form.of(batch, keeps_columns=self._keeps_columns)
+        if self._keeps_columns is None:
+            self._keep(columns=is_columns(batch))
         found = self._state.process(batch)
         late, self._state.late = self._state.late, []
-        for records in late if self._has_columns else [late] if late else []:
+        for records in late if self._keeps_columns else [late] if late else []:
             self.late += len(records)
             if self._send_late is not None:
                 self._send_late(records)
@@ -229,23 +224,18 @@ class _Latest(BatchFunction):
         return self._state.snapshot()
 
     def restore(self, state: KeyedState) -> None:
-        if state.columns:
-            self._take_columns(None)
-        self._has_records = bool(len(state.entries)) and not self._has_columns
+        if state.columns or len(state.entries):
+            self._keep(columns=bool(state.columns))
         self._state.restore(state.items())
 
-    def _take_columns(self, batch: "pa.RecordBatch | None") -> None:
-        operator = self._operator
-        if batch is not None and (operator.paired or operator.key is None):
-            raise refusal("latest", batch, "name the columns of the key: .key_by({column!r})")
-        time = None if operator.time is None else operator.time.item
-        if batch is not None and any(map(callable, (operator.by, operator.tombstone, time))):
-            raise refusal("latest", batch, "name columns: .latest(by={column!r})")
+    def _keep(self, *, columns: bool) -> None:
+        self._keeps_columns, operator = columns, self._operator
+        if not columns:
+            return
         from operators.changes.latest_columns import ColumnRows
 
         places = operator.key, operator.by, operator.tombstone
         self._state = ColumnRows(*places, operator.time, operator.keep_us)
-        self._has_columns = True
         if operator.keep_us is not None:
             self._state.advance(self._watermark_us)
 

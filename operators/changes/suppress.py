@@ -14,6 +14,7 @@ from engine.graph.operator import Properties
 from engine.state import KeyedState, encode_value
 from operators.changes.change import KINDS, Change, kind_numbers
 from operators.changes.held import Held
+from operators.changes.one_form import OneForm
 from operators.keys import Key, found_again, key_finder, key_meaning
 
 if TYPE_CHECKING:
@@ -90,14 +91,12 @@ class _Suppress(BatchFunction):
         self._context = context
         self._state: HeldRecords | HeldColumns = HeldRecords(operator, context)
         self._has_columns = False
+        self._form = OneForm(operator.columns, changes=True)
 
     def process(self, batch: Any) -> Any:
-        if is_columns(batch) != self._has_columns:
-            if self._has_columns or self._state.held.of_keys:
-                raise TypeError(
-                    "suppress got columns and records, expected the same in each batch\n\n"
-                    "hint: call .to_records() or .to_columns() before .key_by()"
-                )
+        is_empty = not (self._has_columns or self._state.held.of_keys)
+        batch = self._form.of(batch, keeps_columns=None if is_empty else self._has_columns)
+        if is_columns(batch) and not self._has_columns:
             self._take_columns()
         self._state.add(batch, self._context.now_ns())
         operator, held = self._operator, self._state.held

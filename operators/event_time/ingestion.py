@@ -41,7 +41,6 @@ class WithIngestionTime(BatchOperator, GivesTime):
             beside_source=True,
             emits_pairs=not is_column,
             accepts_columns=is_column,
-            columns_hint='name a column for it: .with_ingestion_time("arrived")',
             meaning={"kind": "ingestion time", **({"column": self.column} if is_column else {})},
         )
 

@@ -74,6 +74,11 @@ class TimeSelector:
         return f"item {self.item!r}"
 
     @property
+    def takes_columns(self) -> bool:
+        """Whether the time is in a column, rather than what a function makes of a record."""
+        return not callable(self.item)
+
+    @property
     def meaning(self) -> dict[str, Any]:
         """The place and the unit, for `Properties.meaning`; all functions have the same meaning."""
         return {"time": "a function" if callable(self.item) else self.item, "unit": self.unit}
@@ -89,6 +94,8 @@ class TimeSelector:
         if place is None:
             return operator.itemgetter(1) if self.paired else _itself
         find: Callable[[Any], Any] = place if callable(place) else key_finder(place)
+        if self.column is not None:
+            find = _of_either(find, self.column)
         return (lambda pair: find(pair[1])) if self.paired else find
 
     @property
@@ -256,6 +263,11 @@ def _numbers_of(unit: Unit, before_us: int) -> TimeSelector:
 
 def _itself(record: Any) -> Any:
     return record
+
+
+def _of_either(find: Callable[[Any], Any], column: str) -> Callable[[Any], Any]:
+    """Finds the time in a record, or by its name in a row of columns."""
+    return lambda record: record[column] if type(record) is dict else find(record)
 
 
 def _datetimes(zone: tzinfo | None) -> Callable[[int], datetime]:

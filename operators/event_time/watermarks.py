@@ -43,15 +43,14 @@ class WithEventTime(BatchOperator, GivesTime):
 
     @property
     def properties(self) -> Properties:
-        """It takes columns if the time is a column."""
+        """It takes columns if the time is a column, and reads rows otherwise."""
         named = self.selector.item is not None and not callable(self.selector.item)
-        hint = None if named else "name the column of the times: .with_event_time({column!r})"
         return Properties(
             accepts_columns=named,
+            passes_records=not named,
             makes_watermarks=True,
             beside_source=self.idle_after is not None or self.max_drift is not None,
             max_drift_us=None if self.max_drift is None else microseconds(self.max_drift),
-            columns_hint=hint,
             meaning={"kind": "event time", **self.selector.meaning},
         )
 

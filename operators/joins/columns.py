@@ -222,7 +222,7 @@ class JoinColumns:
 
     def _key_columns(self, side: int, of: JoinInput, batch: pa.RecordBatch) -> list[pa.Array]:
         key, time = of.key_of_columns, of.time
-        if key is None or (time is not None and (callable(time.item) or time.item is None)):
+        if key is None or (time is not None and time.item is None):
             raise TypeError(
                 f"{self._name} got columns ({', '.join(batch.schema.names)}), expected names of "
                 "columns for the key and the time\n\nhint: .key_by('id') and "

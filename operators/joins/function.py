@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from engine.columns import is_columns, joined, refusal, slices
+from engine.columns import is_columns, joined, slices
 from engine.graph.batch_operator import BatchFunction, BatchOperator
 from engine.graph.context import TaskContext
 from engine.graph.operator import Properties
 from engine.graph.watermark import START_OF_TIME, Watermark
 from engine.network import Join as Matcher
 from engine.state import KeyedState
+from operators.changes.one_form import OneForm
 from operators.event_time import LATE, with_units_checked
 from operators.joins.joining import AT_THE_END, NEVER, SIDES, Joining, Results
 from operators.joins.records import JoinRecords
@@ -38,7 +39,7 @@ class Join(BatchOperator):
         """Its watermarks hold for the times of both partners."""
         return Properties(
             accepts_encoded=True,
-            accepts_columns=True,
+            accepts_columns=self.joining.takes_columns,
             two_inputs=True,
             outputs=(LATE, *self.sides),
             makes_watermarks=True,
@@ -98,6 +99,9 @@ class JoinFunction(BatchFunction):
         self._context = context
         self._send_late = context.side_outputs.get(LATE)
         self._send_alone = [context.side_outputs.get(name) for name in SIDES]
+        self._takes_columns = operator.joining.takes_columns
+        inputs = operator.joining.inputs
+        self._forms = [OneForm(each.key_of_columns, changes=each.changes) for each in inputs]
         self._state: JoinRecords | JoinColumns = operator.of_records(context)
         self._columns: JoinColumns | None = None
         self._watermark = NEVER
@@ -110,6 +114,11 @@ class JoinFunction(BatchFunction):
         records = batch.decode()
         if not len(records) and not is_columns(records):  # markers alone, which are neither
             return []
+        form = self._forms[batch.input]
+        if self._takes_columns:
+            records = form.of(records, keeps_columns=self._keeps_columns)
+        else:
+            records = form.rows(records)
         state = self._state_of(records)
         if self._columns is not None:
             return self._of_columns(self._columns, batch.input, records)
@@ -178,16 +187,11 @@ class JoinFunction(BatchFunction):
         """The state for them, which is of columns from the first of these on."""
         if is_columns(records) == (self._columns is not None):
             return self._state
-        name = self._operator.name
-        if self._columns is not None or self._state.kept:
-            kinds = "records, and columns" if self._columns is not None else "columns, and records"
-            raise TypeError(
-                f"{name} got {kinds} before, expected the same of both streams\n\n"
-                "hint: call .to_records() or .to_columns() on one of them before .key_by()"
-            )
-        if self._operator.joining.function is not None:
-            raise refusal(name, records, "leave its function out, and rows have columns of both")
         return self._take_columns()
+
+    @property
+    def _keeps_columns(self) -> bool | None:
+        return None if self._columns is None and not self._state.kept else self._columns is not None
 
     def _take_columns(self) -> "JoinColumns":
         self._state = self._columns = self._operator.of_columns(self._context)

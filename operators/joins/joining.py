@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any, Literal, TypeAlias, get_args
 
 from engine.errors import GraphError
@@ -123,6 +123,12 @@ class Joining:
         """Whether one of the inputs is a table, whose rows may go."""
         return any(each.changes for each in self.inputs)
 
+    @property
+    def takes_columns(self) -> bool:
+        """Whether it takes columns as they are: no function gets a record, or made its key."""
+        by_column = all(each.time is None or each.time.takes_columns for each in self.inputs)
+        return by_column and self.function is None and not any(map(_PAIRED, self.inputs))
+
     def made(self, pairs: list[Any], failing: FailureContext) -> list[Any]:
         """The results from partners, or from changes of pairs."""
         function = self.function
@@ -160,3 +166,4 @@ def unknown_row(method: str, row: object) -> ValueError:
 
 
 _FIRST, _SECOND = itemgetter(0), itemgetter(1)
+_PAIRED = attrgetter("paired")

@@ -53,13 +53,9 @@ class MapAsync(BatchOperator):
 
     @property
     def properties(self) -> Properties:
-        """The treatment of records that fail, and the hint where records are columns."""
-        hint = f"call .to_records() before .{self.method}()"
+        """The treatment of records that fail; it holds watermarks back."""
         return Properties(
-            on_error=self.on_error,
-            columns_hint=hint,
-            makes_watermarks=True,
-            meaning={"kind": self.method},
+            on_error=self.on_error, makes_watermarks=True, meaning={"kind": self.method}
         )
 
     def __post_init__(self) -> None:

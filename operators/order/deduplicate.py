@@ -17,6 +17,7 @@ from engine.graph.context import TaskContext
 from engine.graph.operator import Properties
 from engine.graph.watermark import START_OF_TIME, Watermark
 from engine.state import KeyedState
+from operators.changes.one_form import OneForm
 from operators.durations import microseconds
 from operators.event_time import LATE, GivesTime, TimeSelector, with_units_checked
 from operators.keys import Key, key_meaning
@@ -46,10 +47,14 @@ class Deduplicate(BatchOperator, GivesTime):
 
     @property
     def properties(self) -> Properties:
-        """It takes records and columns; what it holds back, watermarks must not overtake."""
+        """It takes columns unless a function gives the time.
+
+        Watermarks must not overtake what it holds back.
+        """
         timed = self.within is not None and self.time is not None
+        by_column = self.within is None or self.time is None or self.time.takes_columns
         return Properties(
-            accepts_columns=True,
+            accepts_columns=by_column,
             outputs=(LATE,) if timed else (),
             makes_watermarks=self.keep == "last",
             meaning={
@@ -89,6 +94,7 @@ class _Deduplicate(BatchFunction):
         within = operator.within
         self._within: float = math.inf if within is None else microseconds(within)
         self._watermark: float = -math.inf
+        self._form = OneForm(operator.key)
         self._rows: RecordRows | ColumnRows | None = None
         self._groups: dict[int, list[_Group]] = {}
         """By key number, in the order in which keys came."""
@@ -98,6 +104,8 @@ class _Deduplicate(BatchFunction):
     def process(self, batch: Any) -> Any:
         if not len(batch):
             return [] if self._holds else batch
+        keeps_columns = self._rows.are_columns if self._rows is not None and self._groups else None
+        batch = self._form.of(batch, keeps_columns=keeps_columns)
         rows = self._rows_of(is_columns(batch))
         numbers, times = rows.read(batch)
         opened, held, late = self._take(numbers, times)
@@ -212,7 +220,7 @@ class _Deduplicate(BatchFunction):
                 self._end_later(number, group)
 
     def _rows_of(self, are_columns: bool) -> RecordRows | ColumnRows:
-        if self._rows is None or (are_columns != self._rows.are_columns and not self._groups):
+        if self._rows is None or are_columns != self._rows.are_columns:
             operator = self._operator
             time = None if operator.within is None else operator.time
             if are_columns:
@@ -221,12 +229,6 @@ class _Deduplicate(BatchFunction):
                 self._rows = ColumnRows("deduplicate", operator.key, operator.paired, time)
             else:
                 self._rows = RecordRows(operator.key, operator.paired, time, self._context)
-        elif are_columns != self._rows.are_columns:
-            kinds = "columns, and records" if are_columns else "records, and columns"
-            raise TypeError(
-                f"deduplicate got {kinds} before, expected the same throughout\n\n"
-                "hint: call .to_records() or .to_columns() before .key_by()"
-            )
         return self._rows
 
 

@@ -13,6 +13,7 @@ from engine.graph.context import TaskContext
 from engine.graph.operator import OnError, Properties
 from engine.state import KeyedState
 from operators.aggregates import Emit, emit_meaning
+from operators.changes.one_form import OneForm
 from operators.keys import Item, Key, key_finder, key_meaning
 from operators.order.rows import RecordRows
 
@@ -61,11 +62,14 @@ class _TopN(BatchFunction):
         self._operator = operator
         self._context = context
         self._is_final = operator.emit == "final"
+        self._form = OneForm(operator.key)
         self._top: TopRecords | TopColumns | None = None
 
     def process(self, batch: Any) -> Any:
         if not len(batch):
             return []
+        keeps_columns = None if self._top is None else self._top.are_columns
+        batch = self._form.of(batch, keeps_columns=keeps_columns)
         changed = self._of(is_columns(batch)).take(batch)
         return [] if self._is_final else changed
 
@@ -94,12 +98,6 @@ class _TopN(BatchFunction):
                 self._top = TopColumns(key, by, own.descending, own.most)
             else:
                 self._top = TopRecords(self._operator, self._context)
-        elif are_columns != self._top.are_columns:
-            kinds = "columns, and records" if are_columns else "records, and columns"
-            raise TypeError(
-                f"top_n got {kinds} before, expected the same throughout\n\n"
-                "hint: call .to_records() or .to_columns() before .key_by()"
-            )
         return self._top
 
 

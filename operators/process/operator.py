@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, TypeAlias
 
-from engine.columns import is_columns, refusal
+from engine.columns import is_columns
 from engine.errors import GraphError
 from engine.graph.batch_operator import BatchFunction, BatchOperator
 from engine.graph.context import TaskContext
@@ -371,10 +371,7 @@ class _CoProcess(_Process):
         self._sides = (self._pairs, "process_left"), (right, "process_right")
 
     def process(self, batch: Any) -> list[Any]:
-        records = batch.decode()
-        if is_columns(records):
-            raise refusal("process", records)
-        return self._take(records, *self._sides[batch.input])
+        return self._take(batch.to_list(), *self._sides[batch.input])
 
 
 def check_process_function(method: str, function: object, kind: type[KeyedFunction]) -> None:

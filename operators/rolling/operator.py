@@ -47,13 +47,13 @@ class NativeRolling(BatchOperator, GivesTime):
 
     @property
     def properties(self) -> Properties:
-        """It takes encoded batches and columns."""
+        """It takes encoded batches, and columns unless a function gives the time of a record."""
         value = self.of_keys.meaning
         if isinstance(value, Mapping):  # in this order, which that of the state is
             value = ", ".join(f"{name}={each}" for name, each in value.items())
         return Properties(
             accepts_encoded=True,
-            accepts_columns=True,
+            accepts_columns=self.rolling.time.takes_columns and self.of_keys.takes_columns,
             outputs=(LATE,),
             on_error=self.of_keys.on_error,
             meaning={"kind": "over", **self.rolling.meaning, "value": value},

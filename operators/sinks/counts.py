@@ -45,14 +45,24 @@ class _CountsWriter(SinkWriter):
         self._values: dict[Any, Any] = {}
         self._columns = Latest()
         self._of_columns: dict[Any, Any] = {}
+        """The last values of keys, as far as they came in columns."""
+        self._has_columns = False
         self._context = context
         self._failing = context.failing
         self._is_checked = False
 
     def write(self, records: Any) -> None:
         if is_columns(records):
+            self._has_columns = True
             self._write_columns(records)
             return
+        self._write_records(records)
+        if self._has_columns:  # these pairs are newer
+            self._update(self._columns.take())
+            for key, _ in records:
+                self._of_columns.pop(dict_key(key), None)
+
+    def _write_records(self, records: list[Any]) -> None:
         if not self._is_checked and records:
             self._is_checked = True
             # A value that cannot travel is refused at once.
@@ -103,6 +113,7 @@ class _CountsWriter(SinkWriter):
             for batch in map(restored, encodings):
                 self._values.update((dict_key(key), value) for key, value in batch.to_list())
             self._of_columns.update(of_columns)
+            self._has_columns |= bool(of_columns)
 
     def _pieces(self) -> list[Batch]:
         pairs = list(self._values.items())

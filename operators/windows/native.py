@@ -61,11 +61,13 @@ class NativeWindows(BatchOperator, GivesTime):
 
     @property
     def properties(self) -> Properties:
-        """It takes encoded batches and columns."""
+        """It takes encoded batches, and columns unless a function gets a record."""
+        time = self.windowing.time
+        by_column = time is None or time.takes_columns
         return Properties(
             alone=not self.windowing.is_keyed,
             accepts_encoded=True,
-            accepts_columns=True,
+            accepts_columns=by_column and self.of_keys.takes_columns,
             outputs=(LATE,),
             on_error=self.of_keys.on_error,
             meaning={

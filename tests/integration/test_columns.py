@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import engine
 from engine.testing import run
 from operators import Stream, source
-from operators.sinks import Callback, Collect, Counts, Discard, JsonLines, LineFiles
+from operators.sinks import Callback, Collect, Counts, Discard, JsonLines
 from operators.sources import Collection, Function, RandomWords
 from pipelines.word_count import random_word_count, word_count
 
@@ -195,33 +195,6 @@ def test_record_batches_reach_every_sink_that_takes_them(tmp_path: Any) -> None:
     assert result.statistics.records == 3000
     first = (tmp_path / "part-00000.jsonl").read_text().splitlines()[1]
     assert first == '{"n":1,"odd":true}'
-
-
-def by_function(stream: Stream[Any]) -> Stream[Any]:
-    return stream.key_by(lambda row: row).count()
-
-
-@pytest.mark.parametrize(
-    ("make", "operator"),
-    [
-        (lambda s: s.map(len).sink(Discard()), "map"),
-        (lambda s: s.rebalance().filter(len).sink(Discard()), "filter"),
-        (lambda s: s.map_batches(lambda b: b).flat_map(list).sink(Discard()), "flat_map"),
-        (lambda s: by_function(s).sink(Discard()), "key_by"),
-        (lambda s: s.key_by("n").reduce(lambda a, b: a).sink(Discard()), "reduce"),
-        (lambda s: s.sink(LineFiles("out")), "line_files"),
-        (lambda s: s.sink(Callback(print)), "callback"),
-        (lambda s: s.key_by("n").count().map(len).sink(Discard()), "map"),
-    ],
-)
-def test_operators_on_records_refuse_columns(
-    make: Callable[[Stream[Any]], Any], operator: str, tmp_path: Any, monkeypatch: Any
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(engine.OperatorError, match="columns") as raised:
-        execute(make(source(Function(numbers))))
-    assert "to_records()" in str(raised.value)
-    assert operator in str(raised.value)
 
 
 def test_open_load_paces_rows() -> None:

@@ -72,7 +72,7 @@ class Longest(Accumulator[Payment, int, int]):
 
 
 class Doubled(BatchOperator):
-    properties = Properties(columns_hint="double the column")
+    properties = Properties(on_error="skip")
 
     def open(self, task: TaskContext) -> BatchFunction:
         return DoubledFunction()

@@ -159,7 +159,7 @@ class Sent:
     def __init__(self, number: int, records: list[Any]) -> None:
         self.input, self._records = number, records
 
-    def decode(self) -> list[Any]:
+    def to_list(self) -> list[Any]:
         return self._records
 
 

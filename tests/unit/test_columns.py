@@ -318,12 +318,15 @@ def test_an_aggregate_that_does_not_suit_says_so(
     assert "\n\nhint: " in str(error)
 
 
-def test_records_and_columns_do_not_mix_in_an_aggregate(send: Send) -> None:
+def test_records_and_columns_mix_in_an_aggregate_of_named_keys(send: Send) -> None:
     (received,) = send(Forward(), [["a"], words("a")], aggregate=Aggregate([[]], [("count", [])]))
     assert [type(update) for update, _ in received] == [list, AggregateError]
     by_name = Aggregate([["word"]], [("count", [])])
     (received,) = send(Forward(), [words("a"), [{"word": "a"}]], aggregate=by_name)
-    assert "columns and records in one aggregation" in str(received[1][0])
+    assert received[1][0].to_pylist() == [{"word": "a", "count": 2}]
+    by_name = Aggregate([["word"]], [("count", [])])
+    (received,) = send(Forward(), [[{"word": "a"}], words("a", "b")], aggregate=by_name)
+    assert received[1][0] == [("a", 2), ("b", 1)]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from engine.columns import check_columns, is_columns, part
+from engine.columns import is_columns, part
 from engine.graph.context import TaskContext
 from engine.graph.partitions import PartitionedSource
 from engine.graph.source import SourceOperator
@@ -424,16 +424,13 @@ class SourceLoop:
         return now_ns
 
     def _batch_of(self, item: Any) -> Any:
-        """The item as a batch: columns stay, a record becomes a list, a watermark an empty one."""
+        """The item as a batch: a record becomes a list, a watermark an empty one."""
         if type(item) is Watermark:
             self._pass_on(control_of(item))
             return []
         if not is_columns(item):
             return [item]
-        if not self._chain.accepts_columns:
-            self._chain.refuse(item)
-        check_columns(item)
-        return item
+        return self._chain.taken(item)
 
 
 _ATTENTIVE_SECONDS = 0.001

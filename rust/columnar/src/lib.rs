@@ -30,7 +30,7 @@ mod windows;
 pub use aggregate::Aggregate;
 pub use channel::decode::{Columns, DecodeError, Decoder};
 pub use channel::encode::{EncodeError, Encoder, streams};
-pub use channel::partition::{PartitionError, Partitioner};
+pub use channel::partition::{PartitionError, Partitioner, goes_as_records};
 pub use channel::pieces::{piece_rows, pieces};
 pub use columns::compact::take_rows;
 pub use columns::selector::{ColumnError, Selector};

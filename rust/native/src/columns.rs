@@ -11,7 +11,7 @@ use oka_columnar::{plain_keys as keys, streams, take_rows as take};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBytes, PyCapsule, PyTuple};
+use pyo3::types::{PyBytes, PyCapsule, PyList, PyTuple};
 use std::sync::Arc;
 
 /// A record batch of anything that has `__arrow_c_array__`, as a pyarrow.RecordBatch does.
@@ -127,6 +127,19 @@ pub(crate) fn plain_keys<'py>(
         ))
     })?;
     export(py, columns)
+}
+
+/// A dict for each row of a pyarrow.RecordBatch.
+pub(crate) fn to_rows<'py>(batch: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
+    let columns = batch.py().import("engine.columns")?;
+    let rows = columns.call_method1("rows", (batch,))?;
+    Ok(rows.cast_into::<PyList>()?)
+}
+
+/// Columns of dicts, for an operator that has got columns before.
+pub(crate) fn of_records(records: &Bound<'_, PyList>) -> PyResult<RecordBatch> {
+    let columns = records.py().import("engine.columns")?;
+    import(&columns.call_method1("columns_among", (records,))?)
 }
 
 /// The batch as a pyarrow.RecordBatch. Raises GraphError where there is no PyArrow.

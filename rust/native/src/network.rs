@@ -175,13 +175,15 @@ impl Network {
     /// The gate to these output channels. `partitioner` is forward (one channel), rebalance,
     /// broadcast, or hash by `key`: an item of a tuple or list (int), a field of a dict (str), or
     /// the record itself (None); `columns` is the key of columns, where that is in another place. With
-    /// `pickle`, what cannot travel otherwise is pickled.
+    /// `pickle`, what cannot travel otherwise is pickled. With `rows`, the operator behind it makes
+    /// rows of columns: each goes where a record with its key goes.
     #[pyo3(signature = (
         channels: "list[int]",
         partitioner: "str",
         key: "int | str | tuple[int | str, ...] | None" = None,
         pickle: "bool" = false,
         columns: "int | str | tuple[int | str, ...] | None" = None,
+        rows: "bool" = false,
     ))]
     fn output_gate(
         &self,
@@ -190,6 +192,7 @@ impl Network {
         key: Option<&Bound<'_, PyAny>>,
         pickle: bool,
         columns: Option<&Bound<'_, PyAny>>,
+        rows: bool,
     ) -> PyResult<OutputGate> {
         let output = |id: u32| {
             self.network.output(id).ok_or_else(|| {
@@ -202,7 +205,7 @@ impl Network {
             .into_iter()
             .map(output)
             .collect::<PyResult<Vec<_>>>()?;
-        OutputGate::new(channels, partitioner, (key, columns), pickle)
+        OutputGate::new(channels, partitioner, (key, columns), pickle, rows)
     }
 
     /// The next element of any input: a batch, or what all inputs have come to between two; None once

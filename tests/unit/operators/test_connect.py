@@ -7,7 +7,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 import engine
@@ -43,7 +42,7 @@ class Sent:
         self.input = number
         self._records = records
 
-    def decode(self) -> list[Any]:
+    def to_list(self) -> list[Any]:
         return self._records
 
 
@@ -505,13 +504,6 @@ def test_failures_of_both_sides_are_put_aside(batch_size: int) -> None:
     with pytest.raises(engine.OperatorError, match="ValueError: three") as caught:
         run(left.connect(right).process(Fails()).sink(Collect()))
     assert (caught.value.operator, caught.value.record) == ("process", "('a', 3)")
-
-
-def test_columns_are_refused() -> None:
-    columns = source(Collection([pa.record_batch({"k": [1]})])).key_by("k")
-    stream = columns.connect(source(Collection([(1,)])).key_by(0)).process(Sides())
-    with pytest.raises(engine.OperatorError, match=r"process got columns .*, expected records"):
-        run(stream.sink(Collect()))
 
 
 def test_what_cannot_work_is_refused() -> None:

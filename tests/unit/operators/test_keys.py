@@ -128,15 +128,6 @@ def fails(stream: Stream[Any], **settings: Any) -> str:
 
 
 @parallelism
-@pytest.mark.parametrize("make", [columns, lambda: columns().rebalance()])
-def test_a_key_function_on_columns_is_told_of_their_names(make: Any, parallelism: int) -> None:
-    told = fails(make().key_by(lambda row: row["a"]).count(), parallelism=parallelism)
-    assert "operator 'key_by'" in told
-    assert "expected records" in told
-    assert "name the column that is the key: .key_by('a')" in told
-
-
-@parallelism
 @pytest.mark.parametrize(
     "flow",
     [

@@ -1003,11 +1003,3 @@ def test_partials_and_methods_are_coroutine_functions() -> None:
     numbers = source(Collection([1, 2]))
     assert collected(numbers.map_async(functools.partial(added, 1))) == [2, 3]
     assert collected(numbers.map_async(Attempts(0).__call__)) == [(1, 1), (2, 1)]
-
-
-def test_columns_are_refused_with_a_way() -> None:
-    pytest.importorskip("pyarrow")
-    rows = source(Collection([{"n": 1}])).to_columns()
-    with pytest.raises(engine.OperatorError, match=r"call .to_records\(\) before .map_async\(\)"):
-        collected(rows.map_async(plain))
-    assert collected(rows.to_records().map_async(plain)) == [{"n": 1}]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
+from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from operators import Stream, Tumbling, source
 from operators.event_time import TimeSelector
 from operators.order.deduplicate import Deduplicate
 from operators.sinks import Collect
-from operators.sources import Collection
+from operators.sources import Collection, Function
 from tests.halves import Halves, run_half, run_rest
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
@@ -325,11 +325,21 @@ def test_what_cannot_work_is_refused() -> None:
             call()
 
 
-def test_records_and_columns_do_not_mix() -> None:
+def test_records_and_columns_mix_where_records_are_dicts() -> None:
     rows = source(Collection([pa.record_batch({"k": ["a"]})]))
     records = source(Collection([{"k": "a"}, {"k": "b"}]))
-    with pytest.raises(engine.OperatorError, match=r"deduplicate got .* before, expected the same"):
-        run(rows.union(records).key_by("k").deduplicate().sink(Collect()))
+    both = rows.union(records).key_by("k").deduplicate().to_records()
+    found = run(both.sink(Collect()))["collect"]
+    assert sorted(row["k"] for row in found) == ["a", "b"]
+    pairs = source(Function(lambda: iter([pa.record_batch({"k": ["a"]}), [("a", 1)]])))
+    with pytest.raises(engine.OperatorError, match=r"records came behind columns: .* got tuple"):
+        run(pairs.key_by("k").deduplicate().sink(Collect()), parallelism=1)
+    day = {"k": date(2026, 1, 1)}
+    days = source(Function(lambda: iter([[day], pa.RecordBatch.from_pylist([day])])))
+    with pytest.raises(engine.OperatorError, match="by which both are divided differently"):
+        run(days.key_by("k").top_n(1, "k").sink(Collect()), parallelism=1)
+    with pytest.raises(engine.OperatorError, match="are divided differently"):
+        run(days.key_by("k").count().sink(Collect()), parallelism=1)
     with pytest.raises(engine.OperatorError, match="expected names of columns for the key"):
         run(
             source(Collection([pa.record_batch({"k": ["a"]})]))

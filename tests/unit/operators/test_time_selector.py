@@ -148,11 +148,13 @@ def test_a_column_without_times_fails(column: pa.Array | None, message: str) -> 
     assert caught.value.operator == "with_event_time"
 
 
-def test_columns_need_a_column_of_times() -> None:
+def test_a_row_of_columns_is_no_time_and_a_function_finds_it() -> None:
     rows = pa.RecordBatch.from_pylist([{"ts": 1}])
-    for time in (None, lambda row: row["ts"]):
-        with pytest.raises(engine.OperatorError, match=r"\.with_event_time\('ts'\)"):
-            run(source(Collection([rows])).with_event_time(time).sink(Collect()))
+    stream = source(Collection([rows]))
+    with pytest.raises(engine.OperatorError, match=r"time of the record is {'ts': 1} \(dict\)"):
+        run(stream.with_event_time(None).sink(Collect()))
+    timed = stream.with_event_time(lambda row: row["ts"])
+    assert run(timed.sink(Collect()))["collect"] == [rows]
 
 
 def test_in_a_column_the_highest_that_is_believed_counts() -> None:

@@ -1,11 +1,12 @@
 //! Partitioning the rows of a batch by the hash of their key.
 
 use arrow_array::RecordBatch;
-use arrow_schema::ArrowError;
+use arrow_schema::{ArrowError, Schema};
 use oka_protocol::partition::{combine, target};
 use thiserror::Error;
 
-use crate::keys::kind::KeyHashes;
+use crate::columns::plain::extension;
+use crate::keys::kind::{KeyHashes, KeyKind};
 use crate::{ColumnError, KeyError, Selector};
 
 /// Tells which rows of a batch go to which target, by the hash of a key column, or of several, whose
@@ -40,6 +41,11 @@ impl Partitioner {
         }
     }
 
+    /// The columns that it looks at.
+    pub fn key(&self) -> &[Selector] {
+        &self.key
+    }
+
     /// For each target its rows, ascending.
     pub fn split(
         &mut self,
@@ -62,6 +68,16 @@ impl Partitioner {
         }
         Ok(&self.rows)
     }
+}
+
+/// Whether rows of such columns go where records with their key go: not those of times, of decimals
+/// and of types that are others' extensions.
+pub fn goes_as_records(key: &[Selector], schema: &Schema) -> bool {
+    let columns = key.iter().filter_map(|key| key.find(schema).ok());
+    let mut fields = columns.map(|column| schema.field(column));
+    fields.all(|field| {
+        KeyKind::of(field.data_type()) != Some(KeyKind::Form) && extension(field).is_empty()
+    })
 }
 
 /// A batch that cannot be cut.
@@ -87,7 +103,7 @@ mod tests {
         TimestampNanosecondArray, TimestampSecondArray,
     };
     use arrow_array::{record_batch, types::Int32Type};
-    use arrow_schema::Field;
+    use arrow_schema::{DataType, Field};
     use oka_protocol::partition::{hash_float, hash_int, hash_none, hash_str};
 
     use super::*;
@@ -183,6 +199,25 @@ mod tests {
             decimals(vec![150, 0, -7000], 2),
             decimals(vec![15, 0, -700], 1)
         );
+    }
+
+    #[test]
+    fn rows_go_as_records_unless_their_key_is_a_time_or_of_another_type() {
+        let field = |name: &str, kind| Field::new(name, kind, true);
+        let text = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
+        let uuid = [("ARROW:extension:name".to_owned(), "arrow.uuid".to_owned())];
+        let schema = Schema::new(vec![
+            field("word", text),
+            field("day", DataType::Date32),
+            field("id", DataType::FixedSizeBinary(16)).with_metadata(uuid.into()),
+        ]);
+        let by = |names: &[&str]| {
+            let key = names.iter().map(|name| Selector::Name((*name).to_owned()));
+            goes_as_records(&key.collect::<Vec<_>>(), &schema)
+        };
+        assert!(by(&["word"]));
+        assert!(!by(&["word", "day"]));
+        assert!(!by(&["id"]));
     }
 
     #[test]

@@ -2,9 +2,10 @@
 
 use crate::columns;
 use crate::network::gate::for_each;
+use arrow_schema::SchemaRef;
 use oka_codec::encode::{self, Refusal};
 use oka_codec::{DecodeError, Decoder, Pickling, unreadable};
-use oka_columnar::Columns;
+use oka_columnar::{Columns, Selector, goes_as_records};
 use oka_compute::value::Reader;
 use oka_transport::{Encoding, ReceivedFrames};
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -24,6 +25,24 @@ pub(crate) struct Batch {
     input: usize,
     records: usize,
     markers: Vec<u64>,
+}
+
+/// What an operator has got before.
+#[derive(Clone, Copy)]
+pub(crate) enum Form {
+    Records,
+    Columns,
+}
+
+impl Form {
+    /// Of an operator that has columns, or else records; or nothing yet.
+    pub(crate) fn before(columns: bool, records: bool) -> Option<Self> {
+        match (columns, records) {
+            (true, _) => Some(Self::Columns),
+            (false, true) => Some(Self::Records),
+            (false, false) => None,
+        }
+    }
 }
 
 /// What a batch holds.
@@ -115,16 +134,13 @@ impl Batch {
         }
     }
 
-    /// The records as Python objects, anew with every call. Raises DecodeError, TypeError if they
-    /// are columns, ValueError after the batch was released.
+    /// The records as Python objects, anew with every call; of columns, a dict for each row. Raises
+    /// DecodeError, ValueError after the batch was released, or for a row that cannot be a dict.
     #[pyo3(signature = () -> "list[Any]")]
     fn to_list<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         match self.content()? {
             Content::Records(received) => Decoder::new(py).list(received.bodies()),
-            Content::Columns(_) => Err(PyTypeError::new_err(
-                "the stream has columns (record batches), expected records\n\nhint: map_batches \
-                 takes a function of a pyarrow.RecordBatch; to_records() makes a dict of each row",
-            )),
+            Content::Columns(_) => columns::to_rows(&self.decode(py)?),
         }
     }
 
@@ -205,6 +221,35 @@ impl Batch {
         }
     }
 
+    /// The same records in the form that an operator has: as columns, or as encoded records; None
+    /// where they have it. It has no form while it has nothing. Raises TypeError for records that
+    /// cannot be columns, and where keys that are equal may be in another task in the other form.
+    pub(crate) fn in_form(
+        &self,
+        py: Python<'_>,
+        form: Option<Form>,
+        key: impl FnOnce() -> PyResult<Vec<Selector>>,
+    ) -> PyResult<Option<Self>> {
+        let (made, schema) = match (self.content()?, form) {
+            (Content::Columns(columns), Some(Form::Records)) => {
+                let records = Self::from_list(&self.to_list(py)?, false)?;
+                (records, SchemaRef::clone(columns.schema()))
+            }
+            (Content::Records(_), Some(Form::Columns)) if self.records > 0 => {
+                let batch = columns::of_records(&self.to_list(py)?)?;
+                let encoded = Columns::of(&batch);
+                let encoded = encoded.map_err(|error| PyValueError::new_err(error.to_string()))?;
+                (Self::of_columns(0, 0, encoded, Vec::new()), batch.schema())
+            }
+            _ => return Ok(None),
+        };
+        if goes_as_records(&key()?, &schema) {
+            Ok(Some(made))
+        } else {
+            Err(divided())
+        }
+    }
+
     /// What was received, unless it was released.
     pub(crate) fn content(&self) -> PyResult<&Content> {
         self.content.as_ref().ok_or_else(|| {
@@ -247,6 +292,16 @@ pub(crate) fn not_columns(error: &oka_columnar::DecodeError) -> PyErr {
     DecodeError::new_err(format!(
         "these are no encoded columns: {error}\n\nhint: do all tasks run the same version of oka?"
     ))
+}
+
+/// The exception where the task of a key depends on the form.
+#[cold]
+fn divided() -> PyErr {
+    PyTypeError::new_err(
+        "columns and records come to one operator, and their keys are times, decimals or of \
+         another type by which columns and records are divided differently\n\nhint: call \
+         .to_records() on the columns before union",
+    )
 }
 
 /// Records in one frame of a list's batch take at least so much, but for the last.

@@ -22,14 +22,16 @@ use std::sync::Mutex;
 ///
 /// A record goes to all of them (broadcast), to the next (rebalance), or to the one that its key
 /// chooses (hash); records of one channel stay in order. Rows of columns go where records with
-/// their key go; to rebalance, they are dealt out by the batch. Of a new schema, channels hear that
-/// get no row of its first batch. One thread at a time.
+/// their key go, but those of times and decimals; to rebalance, they are dealt out by the batch. Of a
+/// new schema, channels hear that get no row of its first batch. One thread at a time.
 #[pyclass(frozen, module = "engine._native")]
 pub(crate) struct OutputGate {
     channels: Vec<OutputChannel>,
     partitioner: Partitioner,
     /// Whether what cannot travel otherwise is pickled.
     pickle: bool,
+    /// Whether rows are made of columns behind it.
+    rows: bool,
     frames: Mutex<OpenFrames>,
 }
 
@@ -64,7 +66,14 @@ impl OutputGate {
         } else {
             arrow::import(records)
                 .map_err(|error| no_batch(py, error))
-                .and_then(|batch| self.encode_columns(&mut frames, &batch))
+                .and_then(|batch| {
+                    if frames.divides_by_form(&batch) && self.rows {
+                        frames.begin_records();
+                        let rows = arrow::to_rows(records)?;
+                        return self.encode(&mut frames, &rows, &self.partitioner, append);
+                    }
+                    self.encode_columns(&mut frames, &batch)
+                })
         };
         let last = frames.last;
         if let Some(stamps) = stamps.filter(|stamps| !stamps.is_empty() && emitted.is_ok()) {
@@ -109,6 +118,7 @@ impl OutputGate {
         partitioner: &str,
         (key, columns): (Option<&Bound<'_, PyAny>>, Option<&Bound<'_, PyAny>>),
         pickle: bool,
+        rows: bool,
     ) -> PyResult<Self> {
         let count = channels.len();
         if count == 0 {
@@ -132,7 +142,7 @@ impl OutputGate {
         } else {
             partitioner
         };
-        let rows = match &partitioner {
+        let cut = match &partitioner {
             Partitioner::Hash(key) => Some(columns.map(|key| Key::new(Some(key))).transpose()?)
                 .map(|columns| selectors(columns.as_ref().unwrap_or(key)))
                 .filter(|columns| !columns.is_empty())
@@ -143,7 +153,8 @@ impl OutputGate {
             channels,
             partitioner,
             pickle,
-            frames: Mutex::new(OpenFrames::new(count, rows)),
+            rows,
+            frames: Mutex::new(OpenFrames::new(count, cut)),
         })
     }
 

@@ -1,7 +1,7 @@
 //! Aggregates per key over encoded batches.
 
 use crate::error::alone;
-use crate::network::batch::{Batch, Content};
+use crate::network::batch::{Batch, Content, Form};
 use crate::operators::calls::{CallTuple, Computation, PathStep, detached};
 use crate::operators::refused::{mixed, raise_columns};
 use crate::operators::results::{Shown, exported, value};
@@ -89,6 +89,8 @@ impl Aggregate {
     #[pyo3(signature = (batch: "Batch") -> "Any")]
     fn update<'py>(&self, py: Python<'py>, batch: &Batch) -> PyResult<Bound<'py, PyAny>> {
         let mut state = self.state()?;
+        let made = state.in_form(py, batch)?;
+        let batch = made.as_ref().unwrap_or(batch);
         match batch.content()? {
             Content::Columns(columns) => state.update_columns(py, columns),
             Content::Records(_) => {
@@ -101,7 +103,9 @@ impl Aggregate {
     /// Takes a batch in without a result. Raises AggregateError naming the record.
     #[pyo3(signature = (batch: "Batch") -> "None")]
     fn add(&self, py: Python<'_>, batch: &Batch) -> PyResult<()> {
-        self.state()?.add(py, batch)
+        let mut state = self.state()?;
+        let made = state.in_form(py, batch)?;
+        state.add(py, made.as_ref().unwrap_or(batch))
     }
 
     /// What `update` gives, of the keys that it did not give since they were touched: at most `most`
@@ -219,6 +223,13 @@ impl Aggregate {
 }
 
 impl KeyedAggregate {
+    /// The batch in the form of those before, if it has another.
+    fn in_form(&self, py: Python<'_>, batch: &Batch) -> PyResult<Option<Batch>> {
+        let records = !self.aggregate.is_empty() || self.computation.looks_at_records();
+        let form = Form::before(self.columns.is_some(), records);
+        batch.in_form(py, form, || self.computation.key_columns())
+    }
+
     fn add(&mut self, py: Python<'_>, batch: &Batch) -> PyResult<()> {
         let received = match batch.content()? {
             Content::Records(received) => received,
@@ -226,9 +237,6 @@ impl KeyedAggregate {
                 return self.take_columns(py, columns, |aggregate| aggregate.add(columns));
             }
         };
-        if self.columns.is_some() && received.records > 0 {
-            return Err(mixed());
-        }
         let aggregate = &mut self.aggregate;
         let update = |body: &[u8], records| aggregate.update(body, records);
         self.computation.take_in(py, received, update)?;

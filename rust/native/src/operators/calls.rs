@@ -170,8 +170,14 @@ impl Computation {
         Ok(aggregate)
     }
 
+    /// Whether a function says which records count: it looks at records alone.
+    pub(crate) fn looks_at_records(&self) -> bool {
+        let mut filters = self.wanted.iter().filter_map(|each| each.filter.as_ref());
+        filters.any(|(_, function)| function.is_some())
+    }
+
     /// The columns of the key.
-    fn key_columns(&self) -> PyResult<Vec<Selector>> {
+    pub(crate) fn key_columns(&self) -> PyResult<Vec<Selector>> {
         let column = |path: &Vec<PathStep>| selector(path)?.ok_or_else(|| no_column("key_by()"));
         self.key.iter().map(column).collect()
     }

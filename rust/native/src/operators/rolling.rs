@@ -1,7 +1,7 @@
 //! Aggregates within spans that end at each record.
 
 use crate::error::alone;
-use crate::network::batch::{Batch, Content};
+use crate::network::batch::{Batch, Content, Form};
 use crate::operators::calls::{CallTuple, Computation, PathStep, detached};
 use crate::operators::refused::{mixed, raise_columns};
 use crate::operators::results::{ResultError, exported, object};
@@ -140,7 +140,9 @@ impl RollingAggregate {
     /// Takes a batch in. Raises AggregateError naming the record.
     #[pyo3(signature = (batch: "Batch") -> "None")]
     fn add(&self, py: Python<'_>, batch: &Batch) -> PyResult<()> {
-        self.state()?.add(py, batch)
+        let mut state = self.state()?;
+        let made = state.in_form(py, batch)?;
+        state.add(py, made.as_ref().unwrap_or(batch))
     }
 
     /// Says that event time has come here, in microseconds. `complete` then gives what is due.
@@ -226,6 +228,16 @@ impl RollingAggregate {
 }
 
 impl State {
+    /// The batch in the form of those before, if it has another.
+    fn in_form(&self, py: Python<'_>, batch: &Batch) -> PyResult<Option<Batch>> {
+        let records = self.aggregate.has_begun()
+            || !self.aggregate.is_empty()
+            || self.computation.looks_at_records()
+            || self.times.looks_at_records();
+        let form = Form::before(self.columns.is_some(), records);
+        batch.in_form(py, form, || self.computation.key_columns())
+    }
+
     fn add(&mut self, py: Python<'_>, batch: &Batch) -> PyResult<()> {
         let received = match batch.content()? {
             Content::Records(received) => received,
@@ -235,9 +247,6 @@ impl State {
                 return added.map_err(|error| raise_columns(&error));
             }
         };
-        if self.columns.is_some() && received.records > 0 {
-            return Err(mixed());
-        }
         let (aggregate, times) = (&mut self.aggregate, &self.times);
         let mut foreign = |found: &[u8]| times.microseconds(found);
         let update = |body: &[u8], records| aggregate.update(body, records, &mut foreign);

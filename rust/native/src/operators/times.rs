@@ -48,6 +48,11 @@ impl Times {
         column.ok_or_else(|| no_column(of))
     }
 
+    /// Whether a function gives the time: it looks at records alone.
+    pub(crate) fn looks_at_records(&self) -> bool {
+        self.unit.is_none()
+    }
+
     /// The time of what Rust cannot read, as Python says.
     pub(crate) fn microseconds(&self, encoded: &[u8]) -> Result<i64, Problem> {
         Python::attach(|py| {

@@ -1,7 +1,7 @@
 //! Aggregates per key and window over encoded batches.
 
 use crate::error::alone;
-use crate::network::batch::{Batch, Content};
+use crate::network::batch::{Batch, Content, Form};
 use crate::operators::calls::{CallTuple, Computation, PathStep, detached};
 use crate::operators::refused::{mixed, raise_columns};
 use crate::operators::results::{Like, Rows, exported};
@@ -119,7 +119,9 @@ impl WindowAggregate {
     /// Takes a batch in. Raises AggregateError naming the record.
     #[pyo3(signature = (batch: "Batch") -> "None")]
     fn add(&self, py: Python<'_>, batch: &Batch) -> PyResult<()> {
-        self.state()?.add(py, batch)
+        let mut state = self.state()?;
+        let made = state.in_form(py, batch)?;
+        state.add(py, made.as_ref().unwrap_or(batch))
     }
 
     /// What the windows that changed since it was called have come to, of each key that did; without
@@ -253,6 +255,17 @@ impl WindowAggregate {
 }
 
 impl KeyedWindows {
+    /// The batch in the form of those before, if it has another.
+    fn in_form(&self, py: Python<'_>, batch: &Batch) -> PyResult<Option<Batch>> {
+        let is_timed = !matches!(self.windows.0, Assigner::Counted { .. });
+        let records = self.aggregate.has_begun()
+            || !self.aggregate.is_empty()
+            || self.computation.looks_at_records()
+            || (is_timed && self.times.looks_at_records());
+        let form = Form::before(self.columns.is_some(), records);
+        batch.in_form(py, form, || self.computation.key_columns())
+    }
+
     fn add(&mut self, py: Python<'_>, batch: &Batch) -> PyResult<()> {
         let received = match batch.content()? {
             Content::Records(received) => received,
@@ -269,9 +282,6 @@ impl KeyedWindows {
                 return added.map_err(|error| raise_columns(&error));
             }
         };
-        if self.columns.is_some() && received.records > 0 {
-            return Err(mixed());
-        }
         let (aggregate, times) = (&mut self.aggregate, &self.times);
         let mut foreign = |found: &[u8]| times.microseconds(found);
         let update = |body: &[u8], records| aggregate.update(body, records, &mut foreign);

@@ -235,10 +235,10 @@ def test_a_value_without_an_order_is_told(given: list[Any]) -> None:
     assert "hint: filter such records out" in str(raised.value)
 
 
-def test_columns_of_functions_are_refused() -> None:
+def test_functions_get_rows_of_columns() -> None:
     rows = source(Collection([pa.record_batch({"a": [1]})]))
-    with pytest.raises(Exception, match="name columns"):
-        run(rows.key_by("a").latest(by=lambda row: row).changes().sink(Collect()))
+    table = rows.key_by("a").latest(by=lambda row: row["a"])
+    assert run(table.changes().sink(Collect()))["collect"] == [Change("+I", {"a": 1}, 1)]
 
 
 @pytest.mark.parametrize(

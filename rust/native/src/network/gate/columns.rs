@@ -4,7 +4,7 @@ use super::frames::{OpenFrames, add_rows};
 use super::{OutputGate, Partitioner};
 use arrow_array::RecordBatch;
 use oka_codec::{EncodeError, Key, KeyExtractError};
-use oka_columnar::{PartitionError, Selector, piece_rows, pieces};
+use oka_columnar::{PartitionError, Selector, goes_as_records, piece_rows, pieces};
 use oka_transport::{Encoding, OpenFrame, OutputChannel};
 use pyo3::prelude::*;
 use std::sync::Arc;
@@ -118,6 +118,12 @@ impl OpenFrames {
     ) -> PyResult<()> {
         self.last = channel;
         self.write(channels, channel, batch, rows)
+    }
+
+    /// Whether rows may go elsewhere than records with their key.
+    pub(super) fn divides_by_form(&self, batch: &RecordBatch) -> bool {
+        let cut = self.rows.as_ref();
+        cut.is_some_and(|cut| !goes_as_records(cut.key(), batch.schema_ref()))
     }
 
     /// Whether the columns before had another schema.
