@@ -30,8 +30,9 @@ class WindowParts(BatchOperator):
 
     @property
     def properties(self) -> Properties:
-        """It takes columns."""
-        return Properties(accepts_columns=True, meaning={"kind": "parts of windows"})
+        """It takes columns if the windows do."""
+        by_column = self.of_all.properties.accepts_columns
+        return Properties(accepts_columns=by_column, meaning={"kind": "parts of windows"})
 
     def open(self, context: TaskContext) -> BatchFunction:
         """The function of one task."""
