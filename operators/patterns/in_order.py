@@ -34,8 +34,8 @@ class InOrder:
 
     @property
     def add(self) -> Any:
-        """Add a `Waiting`: the function of a list, for loops over a batch."""
-        return self._new.append
+        """Add some of them: the function of a list."""
+        return self._new.extend
 
     def take(self, until_us: int) -> list[Waiting]:
         """Take out those whose time has come."""

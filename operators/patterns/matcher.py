@@ -35,18 +35,34 @@ class Matcher:
         self._in_order = in_order
         self.is_exact = skip is not None or any(state.is_proven for state in self._states)
         """Whether the end of a match's time may give results."""
+        self._first = [each for each in self._start.conditions if each[0] & self._start.alone]
+        self.only = self._first[0] if len(self._first) == 1 else None
+        """The only condition that `holds` asks, with its bit, for loops that ask it themselves."""
+        self.idle: set[int] = set()
+        """What `holds` has given of events with which no match begins."""
 
-    def plan(self, kept: KeyMatches | None, event: Any) -> Plan | None:
+    def holds(self, event: Any) -> int:
+        """Which conditions for the begin of a match hold, of those that read the event alone."""
+        true = 0
+        for bit, condition in self._first:
+            if condition(event):
+                true |= bit
+        return true
+
+    def plan(self, kept: KeyMatches | None, event: Any, true: int) -> Plan | None:
         """What an event does to the matches of its key; None is nothing.
 
-        It calls the conditions, which may raise, and changes nothing.
+        `true` is what `holds` gives. It calls further conditions, which may raise, and changes
+        nothing.
         """
         planned: list[tuple[int, Outcome | list[Outcome]]] = []
-        seen = true = 0
+        start = self._start
+        seen, first = start.alone, true
         if kept is not None:
             for number, own in kept.of_state.items():
                 state = self._states[number]
-                if missing := state.alone & ~seen:
+                alone = state.alone
+                if missing := alone & ~seen:
                     for bit, condition in state.conditions:
                         if bit & missing and condition(event):
                             true |= bit
@@ -54,17 +70,16 @@ class Matcher:
                 if state.reads_matched:
                     each = [self._outcome(state, event, match.node, true) for match in own]
                     planned.append((number, each))
-                elif (outcome := self._of(state, true & state.alone)) is not STAYS:
+                    continue
+                outcome = state.outcomes.get(true & alone) or self._of(state, true & alone)
+                if outcome is not STAYS:
                     planned.append((number, outcome))
-        start = self._start
-        if missing := start.alone & ~seen:
-            for bit, condition in start.conditions:
-                if bit & missing and condition(event):
-                    true |= bit
+        if first in self.idle:
+            return (planned, ()) if planned else None
         if start.reads_matched:
-            begins = self._outcome(start, event, None, true).takes
-        else:
-            begins = self._of(start, true & start.alone).takes
+            begins = self._outcome(start, event, None, first).takes
+        elif not (begins := self._of(start, first).takes):
+            self.idle.add(first)
         return (planned, begins) if planned or begins else None
 
     def do(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
+from operator import itemgetter
 from typing import Any
 
 from engine.graph.batch_operator import BatchFunction, BatchOperator
@@ -19,7 +20,7 @@ from operators.event_time import LATE, TimeSelector, with_units_checked
 from operators.keys import NONE, Key, found_again, key_finder, key_meaning
 from operators.patterns.automaton import Automaton
 from operators.patterns.in_order import InOrder, Waiting
-from operators.patterns.matcher import Matcher
+from operators.patterns.matcher import Matcher, Plan
 from operators.patterns.matches import KeyMatches
 from operators.patterns.saved import restored, saved
 from operators.patterns.skipping import Skip
@@ -80,8 +81,14 @@ class _Patterns(BatchFunction):
         self._keys: dict[Any, KeyMatches] = {}
         self._under_way = 0
         self._waiting = InOrder()
-        self._due: list[tuple[int, int, Any]] = []
-        """The watermarks at which keys are looked at, each key once; and the keys."""
+        self._due: dict[int, list[Any]] = {}
+        """The keys that are looked at, each once, by the watermark at which they are."""
+        self._moments: list[int] = []
+        """A heap of these watermarks."""
+        self._grain_us = 1
+        """Keys are looked at when the watermark comes to a multiple of this."""
+        if self._within_us is not None and not self._matcher.is_exact:
+            self._grain_us = max(1, self._within_us // _LOOKS)
         self._numbers = count()
         self._watermark_us = START_OF_TIME
         find = (lambda pair: pair[0]) if operator.paired else key_finder(operator.key)
@@ -93,18 +100,18 @@ class _Patterns(BatchFunction):
             self._add(batch, times, self._waiting.add)
             return []
         ready: list[Waiting] = []
-        self._add(batch, times, ready.append)
+        self._add(batch, times, ready.extend)
         out: list[Matched] = []
-        for waiting in ready:
-            self._take(waiting, out)
+        self._take(ready, out)
         return out
 
     def on_watermark(self, watermark_us: int) -> Iterator[list[Matched]]:
         self._watermark_us = watermark_us
         yield from self._taken(self._waiting.take(watermark_us))
         out: list[Matched] = []
-        while self._due and self._due[0][0] <= watermark_us:
-            self._look_at(heappop(self._due)[2], watermark_us, out)
+        while self._moments and self._moments[0] <= watermark_us:
+            for key in self._due.pop(heappop(self._moments)):
+                self._look_at(key, watermark_us, out)
         yield from self._batches(out)
 
     def on_end(self) -> Iterator[list[Matched]]:
@@ -148,9 +155,9 @@ class _Patterns(BatchFunction):
         self._numbers = count(last + 1)
         # of several tasks, records may have the same numbers
         for time_us, _, key, record in sorted(all_waiting, key=lambda each: each[:2]):
-            self._waiting.add((time_us, next(self._numbers), key, record))
+            self._waiting.add([(time_us, next(self._numbers), key, record)])
 
-    def _times(self, batch: list[Any]) -> Iterable[int | None]:
+    def _times(self, batch: list[Any]) -> Sequence[int | None]:
         """The times of all records; None for one without a time, which is rescued."""
         time, rescue = self._operator.time, self._task.rescue
         if rescue is None:
@@ -165,60 +172,97 @@ class _Patterns(BatchFunction):
         return times
 
     def _add(
-        self, batch: list[Any], times: Iterable[int | None], add: Callable[[Waiting], None]
+        self,
+        batch: list[Any],
+        times: Sequence[int | None],
+        add: Callable[[Iterable[Waiting]], None],
     ) -> None:
-        paired, key, numbers = self._operator.paired, self._key, self._numbers
+        watermark_us = self._watermark_us
+        if None in times or min(times, default=watermark_us) <= watermark_us:  # type: ignore[type-var]
+            batch, times = self._in_time(batch, times)
+        records = map(itemgetter(1), batch) if self._operator.paired else batch
+        add(zip(times, self._numbers, map(self._key, batch), records, strict=False))
+
+    def _in_time(
+        self, batch: list[Any], times: Sequence[int | None]
+    ) -> tuple[list[Any], list[int]]:
+        """Those of a batch that have a time and are not late."""
+        found: list[Any] = []
+        found_times: list[int] = []
         late: list[Any] = []
         for record, time_us in zip(batch, times, strict=True):
             if time_us is None:
                 continue
             if time_us <= self._watermark_us:
                 late.append(self._record(record))
-                continue
-            event = record[1] if paired else record
-            add((time_us, next(numbers), key(record), event))
+            else:
+                found.append(record)
+                found_times.append(time_us)
         if late:
             self.late += len(late)
             if self._send_late is not None:
                 self._send_late(late)
+        return found, found_times
 
-    def _taken(self, ready: Iterable[Waiting]) -> Iterator[list[Matched]]:
+    def _taken(self, ready: Sequence[Waiting]) -> Iterator[list[Matched]]:
         out: list[Matched] = []
-        for waiting in ready:
-            self._take(waiting, out)
+        for at in range(0, len(ready), _RUN):
+            self._take(ready[at : at + _RUN], out)
             if len(out) >= self._task.batch_size:
                 yield from self._batches(out)
                 out = []
         yield from self._batches(out)
 
-    def _take(self, waiting: Waiting, out: list[Matched]) -> None:
-        """Bring one record to its key."""
-        time_us, number, key, record = waiting
-        matcher = self._matcher
-        if type(key) is str or type(key) is int:
-            kept = self._keys.get(key)
-        else:
-            key, kept = self._found(key, self._keys)
-        if self._in_order:
-            number = next(self._numbers)
-            if kept is not None and self._is_exact:
+    def _take(self, ready: Iterable[Waiting], out: list[Matched]) -> None:
+        """Bring records to their keys.
+
+        Most of them change nothing: they have few instructions, and no call but of a condition.
+        """
+        matcher, keys, in_order = self._matcher, self._keys, self._in_order
+        bit, only = matcher.only or (0, None)
+        idle = matcher.idle
+        for time_us, number, key, record in ready:
+            if type(key) is str or type(key) is int:
+                kept = keys.get(key)
+            else:
+                key, kept = self._found(key, keys)
+            if kept is not None and in_order and self._is_exact:
                 before = kept.size
                 out += matcher.expire(kept, time_us)
                 self._under_way += kept.size - before
-        try:
-            plan = matcher.plan(kept, record)
-        except BaseException as error:
-            if self._task.rescue is None:
-                self._task.failing.on(record)
-                raise
-            self._task.rescue(record, error)
-            return
-        if plan is None:
-            return
+            try:
+                if only is None:
+                    true = matcher.holds(record)
+                else:
+                    true = bit if only(record) else 0
+                if kept is None and true in idle:
+                    continue
+                plan = matcher.plan(kept, record, true)
+            except BaseException as error:
+                if self._task.rescue is None:
+                    self._task.failing.on(record)
+                    raise
+                self._task.rescue(record, error)
+                continue
+            if plan is not None:
+                number = next(self._numbers) if in_order else number
+                self._do(plan, key, kept, record, time_us, number, out)
+
+    def _do(
+        self,
+        plan: Plan,
+        key: Any,
+        kept: KeyMatches | None,
+        record: Any,
+        time_us: int,
+        number: int,
+        out: list[Matched],
+    ) -> None:
+        """Do what was planned with a record, and have its key looked at again."""
         if kept is None:
             kept = self._keys[key] = KeyMatches()
         before = kept.size
-        out += matcher.do(plan, kept, record, time_us, number)
+        out += self._matcher.do(plan, kept, record, time_us, number)
         if kept.size > min(kept.sweep_at, self._operator.max_matches):
             self._sweep(key, kept, time_us, out)
         self._under_way += kept.size - before
@@ -246,28 +290,32 @@ class _Patterns(BatchFunction):
     def _look_at(self, key: Any, watermark_us: int, out: list[Matched]) -> None:
         """Drop what is too old of a key, which was due."""
         kept = self._keys[key]
-        before = kept.size
-        out += self._matcher.expire(kept, watermark_us + 1)
-        self._under_way += kept.size - before
         kept.due_us = None
+        if kept:
+            before = kept.size
+            out += self._matcher.expire(kept, watermark_us + 1)
+            self._under_way += kept.size - before
         if kept:
             self._plan_look(key, kept, watermark_us)
         else:
             del self._keys[key]
 
-    def _plan_look(self, key: Any, kept: KeyMatches, now_us: int | None = None) -> None:
-        """Have the key looked at when its oldest match is too old, if that gives results.
+    def _plan_look(self, key: Any, kept: KeyMatches, after_us: int | None = None) -> None:
+        """Have the key looked at when its oldest match is too old, behind a watermark.
 
-        If it only frees memory, not often.
+        If that only frees memory, together with others.
         """
         if self._within_us is None:
             return
         due_us = kept.oldest_us + self._within_us - 1
-        if now_us is not None:
-            seldom = 1 if self._matcher.is_exact else max(1, self._within_us // _LOOKS)
-            due_us = max(due_us, now_us + seldom)
-        kept.due_us = due_us
-        heappush(self._due, (due_us, next(self._numbers), key))
+        if after_us is not None:
+            due_us = max(due_us, after_us + 1)
+        kept.due_us = due_us = -(-due_us // self._grain_us) * self._grain_us
+        if (keys := self._due.get(due_us)) is None:
+            self._due[due_us] = [key]
+            heappush(self._moments, due_us)
+        else:
+            keys.append(key)
 
     def _found(self, key: Any, of: dict[Any, Any]) -> tuple[Any, Any]:
         """The key as a dict finds it again, and its value or None."""
@@ -282,5 +330,7 @@ class _Patterns(BatchFunction):
         return (out[at : at + most] for at in range(0, len(out), most))
 
 
+_RUN = 1024
+"""So many records are taken before the matches that they complete go on."""
 _LOOKS = 8
-"""How often matches of a key that are too old are dropped in the time that one may take."""
+"""How often matches that are too old are dropped in the time that one may take."""
