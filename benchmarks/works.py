@@ -1,19 +1,26 @@
-"""What a connector does in a run, and who does the same beside it."""
+"""Works: what Oka and others do in turn, over the same input, in runs to its end."""
 
 from __future__ import annotations
 
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
+
+import click
 
 import engine
 from benchmarks.measurement import Case, Measurement, Run
 from benchmarks.peers.flink import Found, run_program
 from benchmarks.peers.peer import Peer
+from benchmarks.schema.result import Result, Row
+from benchmarks.sweep import Cell, Settings, every_case, missing, sweep
+from engine.report.result import JobResult
+from engine.report.tables import table
+from engine.units import rate
 
 OKA = "oka"
 BATCH = 16_384
@@ -39,12 +46,12 @@ class Work(ABC):
 
     name: ClassVar[str]
     record_bytes: ClassVar[int]
-    api: ClassVar[str] = "columnar"
-    """How it is written in Oka."""
+    apis: ClassVar[tuple[str, ...]] = ("columnar",)
+    """The ways in which it is written in Oka."""
     batch: ClassVar[int] = BATCH
     """Most records of a batch."""
     peers: ClassVar[tuple[Peer, ...]]
-    """The others; ratios are to the first."""
+    """The others; a figure has ratios to the first."""
 
     @contextmanager
     @abstractmethod
@@ -57,7 +64,7 @@ class Work(ABC):
 
         Oka's job, or the program of a peer in a process of its own.
         """
-        with tempfile.TemporaryDirectory(prefix="oka-connectors-") as folder:
+        with tempfile.TemporaryDirectory(prefix="oka-work-") as folder:
             if case.system != OKA:
                 peer = next(each for each in self.peers if each.system == case.system)
                 return run_program(case.label, peer.command, self.peer_settings(case), folder)
@@ -70,6 +77,10 @@ class Work(ABC):
                 progress="none",
                 **self.job_settings(folder),
             )
+        return self.found(result)
+
+    def found(self, result: JobResult) -> Found:
+        """What Oka's job did."""
         statistics = result.statistics
         return Found(statistics.elapsed_seconds, statistics.cpu_seconds, statistics.records)
 
@@ -105,8 +116,8 @@ class Work(ABC):
         return case.input_records
 
     def cases(self, records: int, parallelism: int) -> list[WorkCase]:
-        """The case of Oka, and those of the peers that are here."""
-        ways = [(OKA, self.api, "local", "shm")]
+        """The cases of Oka, and those of the peers that are here."""
+        ways = [(OKA, api, "local", "shm") for api in self.apis]
         ways += [
             (peer.system, peer.api, "own", "own")
             for peer in self.peers
@@ -120,3 +131,79 @@ class Work(ABC):
             )
             for way in ways
         ]
+
+
+def run_works(
+    benchmark: str,
+    works: Sequence[Work],
+    records: int,
+    parallelism: Sequence[int],
+    repeats: int,
+    json_file: Path | None,
+    fresh: bool,
+) -> None:
+    """Do these works in turn with what is here of the others, and print a line of each system."""
+    for peer in dict.fromkeys(peer for work in works for peer in work.peers):
+        if absent := peer.missing():
+            click.echo(f"left out: {absent}; {peer.setup}", err=True)
+    settings = {"records": records, "repeats": repeats}
+    result = Result(benchmark, settings, json_file, fresh, WorkCase)
+    every: list[Cell] = []
+    for work in works:
+        cells = [Cell(tuple(work.cases(records, tasks)), ("closed",)) for tasks in parallelism]
+        every += cells
+        with ExitStack() as stack:
+            if missing(cells, result):
+                folder = tempfile.TemporaryDirectory(prefix=f"oka-{benchmark}-")
+                stack.enter_context(work.prepared(records, Path(stack.enter_context(folder))))
+            sweep(cells, Settings(0.0, 0.0, repeats, 0), result, work.measure)
+    click.echo(report(result.rows))
+    result.raise_failures(every_case(every))
+
+
+def report(rows: Sequence[Row]) -> str:
+    """A line for each system of each work; how many times Oka's rate and CPU time are theirs.
+
+    Where Oka has several ways, another system has a line beside each.
+    """
+    own: dict[tuple[object, ...], list[Row]] = {}
+    for row in rows:
+        if row["system"] == OKA:
+            own.setdefault(_place(row), []).append(row)
+    lines = [
+        _line(row, beside)
+        for row in rows
+        for beside in ([None] if row["system"] == OKA else own.get(_place(row), [None]))
+    ]
+    return table(_COLUMNS, lines, keys=4)
+
+
+def _line(found: Row, own: Row | None) -> tuple[str, ...]:
+    place = tuple(str(found[field]) for field in ("work", "system", "api", "parallelism"))
+    throughput, cpu = found["throughput"], found["cpu_seconds_per_million"]
+    if throughput is None:
+        return (*place, "failed", "", "", "", "", "")
+    ratios = ("", "", "")
+    if own is not None and own["throughput"]:
+        ratios = (
+            own["api"],
+            f"{own['throughput']['median'] / throughput['median']:.2f}",
+            f"{own['cpu_seconds_per_million']['median'] / cpu['median']:.2f}",
+        )
+    return (
+        *place,
+        rate(throughput["median"]),
+        f"{rate(throughput['min'])}-{rate(throughput['max'])}",
+        f"{cpu['median']:.3f}",
+        *ratios,
+    )
+
+
+def _place(found: Row) -> tuple[object, ...]:
+    return found["work"], found["parallelism"]
+
+
+_COLUMNS = (
+    *("work", "system", "api", "p", "records/s", "min-max", "cpu s/M"),
+    *("beside Oka's", "Oka x this", "Oka x this cpu"),
+)

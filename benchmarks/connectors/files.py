@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from benchmarks.connectors.work import BATCH, Work, WorkCase
 from benchmarks.peers.flink import Found
 from benchmarks.peers.peer import Peer
+from benchmarks.works import BATCH, Work, WorkCase
 from engine.programs.s3_server import S3Server
 from operators import source
 from operators.sinks import ParquetSink

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
-from benchmarks.connectors.work import Work, WorkCase
 from benchmarks.peers.peer import Peer
+from benchmarks.works import Work, WorkCase
 from engine.programs.kafka import Kafka
 from operators import Pipeline, TaskContext, source
 from operators.formats import Bytes, Format, Json
@@ -37,7 +37,7 @@ class KafkaWork(Work):
     """The common part: a broker, and a topic."""
 
     record_bytes, batch = 105, 1000
-    api = "records"
+    apis = ("records",)
     format: ClassVar[Format] = Bytes()
 
     @contextmanager
@@ -45,7 +45,7 @@ class KafkaWork(Work):
         """A broker, and what is in its topic before."""
         with Kafka(folder / "broker") as broker:
             self._servers = broker.servers
-            fill(broker.servers, self.before(records))
+            fill(broker.servers, ({"value": each} for each in self.before(records)))
             yield
 
     def before(self, records: int) -> Iterator[bytes]:  # noqa: ARG002 - of works that read
@@ -110,7 +110,7 @@ class KafkaJson(KafkaRead):
 class KafkaColumns(KafkaJson):
     """The same objects, as columns."""
 
-    name, api = "kafka-json-columns", "columnar"
+    name, apis = "kafka-json-columns", ("columnar",)
     format = Json(
         {
             "id": "int64",
@@ -155,14 +155,17 @@ class KafkaWriteOnce(KafkaWrite):
         return {"checkpoints": folder, "checkpoint_interval_seconds": 1.0}
 
 
-def fill(servers: str, messages: Iterator[bytes]) -> None:
-    """Make the topic, and write these messages to it. Raises RuntimeError if one is lost."""
+def fill(servers: str, messages: Iterator[Mapping[str, Any]], partitions: int = PARTITIONS) -> None:
+    """Make the topic, and write these messages to it: `value`, `key` and others as of `produce`.
+
+    Raises RuntimeError if one is lost.
+    """
     from confluent_kafka import Producer
     from confluent_kafka.admin import AdminClient
     from confluent_kafka.cimpl import NewTopic
 
     client = AdminClient({"bootstrap.servers": servers})
-    for made in client.create_topics([NewTopic(TOPIC, PARTITIONS, 1)]).values():
+    for made in client.create_topics([NewTopic(TOPIC, partitions, 1, config=_KEPT)]).values():
         made.result(60)
     failed: list[Any] = []
     producer = Producer(
@@ -174,12 +177,12 @@ def fill(servers: str, messages: Iterator[bytes]) -> None:
             "on_delivery": lambda error, _message: failed.append(error),
         }
     )
-    for number, value in enumerate(messages):
+    for number, message in enumerate(messages):
         if number % _RUN == 0:
             producer.poll(0)
         while len(producer) > _QUEUED:
             producer.poll(0.1)
-        producer.produce(TOPIC, value, partition=number // _RUN % PARTITIONS)
+        producer.produce(TOPIC, partition=number // _RUN % partitions, **message)
     producer.flush()
     if failed:
         raise RuntimeError(f"the topic could not be filled: {failed[0]}")
@@ -189,3 +192,5 @@ KAFKA = (KafkaRead(), KafkaJson(), KafkaColumns(), KafkaWrite(), KafkaWriteOnce(
 _RUN = 1000
 """So many messages one behind the other go to one partition."""
 _QUEUED = 500_000
+_KEPT = {"retention.ms": "-1"}
+"""Messages may have times long ago."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from benchmarks.connectors.files import USERS, FileWork
-from benchmarks.connectors.work import WorkCase
 from benchmarks.peers.peer import Peer
+from benchmarks.works import WorkCase
 from operators import Stream, source
 from operators.sinks import Collect, Discard
 from operators.sources import ParquetFiles

@@ -109,7 +109,7 @@ def run_oka(case: QueryCase, events: Events) -> Found:
 def run_sql(case: QueryCase, events: Events) -> Found:
     """Run it several times in one JVM; the last run counts."""
     statements = {"statements": sql.statements(events), "query": sql.QUERIES[case.query]}
-    return run_flink("Nexmark", case.parallelism, sql.CONFIGURATION, statements)
+    return run_flink("Query", case.parallelism, sql.CONFIGURATION, statements)
 
 
 def run_python(case: QueryCase, events: Events, *, with_rows: bool = False) -> Found:

@@ -29,6 +29,8 @@ class Found:
     rows: int
     answer: list[dict[str, Any]] | None = None
     """The rows, if the program was asked for them."""
+    total: int = 0
+    """The sum of what the rows have as `total`."""
 
 
 def run_flink(

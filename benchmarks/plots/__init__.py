@@ -15,7 +15,6 @@ import matplotlib
 from benchmarks.plots import (
     bars,
     broadcast,
-    connectors,
     cost,
     distribution,
     load,
@@ -24,6 +23,7 @@ from benchmarks.plots import (
     scaling,
     serve,
     testbed,
+    works,
 )
 from benchmarks.plots.drawing import Drawing
 from benchmarks.plots.style import RC
@@ -65,7 +65,8 @@ def _positive(spread: Spread | None) -> Spread | None:
 _GENERAL = (scaling.draw, cost.draw, load.draw, distribution.draw)
 _FIGURES = {
     "broadcast": (broadcast.draw,),
-    "connectors": (connectors.draw,),
+    "connectors": (works.draw,),
+    "event-time": (works.draw,),
     "nexmark": (nexmark.draw,),
     "peers": (peers.draw,),
     "serve": (serve.draw,),

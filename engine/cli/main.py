@@ -110,6 +110,7 @@ _BENCHMARKS = {
     "checkpoints": "benchmarks.recovery.checkpoints",
     "connectors": "benchmarks.connectors.command",
     "convert": "benchmarks.schema.convert",
+    "event-time": "benchmarks.event_time.command",
     "guard": "benchmarks.guard.command",
     "hot-swap": "benchmarks.broadcast.hot_swap",
     "instructions": "benchmarks.guard.instructions",

@@ -13,11 +13,11 @@ from click.testing import CliRunner
 
 from benchmarks import plots
 from benchmarks.connectors import command as connectors
-from benchmarks.connectors.work import OKA, Work, WorkCase
 from benchmarks.peers.flink import Found
 from benchmarks.peers.peer import Peer
 from benchmarks.report.rows_table import Table
 from benchmarks.schema import results_file
+from benchmarks.works import OKA, Work, WorkCase
 
 
 def bench(*arguments: object) -> Any:

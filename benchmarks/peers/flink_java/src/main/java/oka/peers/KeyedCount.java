@@ -129,7 +129,7 @@ public final class KeyedCount {
                 @Override
                 public void flush(boolean endOfInput) {
                     if (endOfInput) {
-                        Repeated.end(records);
+                        Repeated.end(records, 0);
                     }
                 }
 

@@ -36,6 +36,9 @@ public final class Repeated {
     /** Rows that came, less those that were taken back. */
     private static final AtomicLong ROWS = new AtomicLong();
 
+    /** The sum of their totals, where they have one. */
+    private static final AtomicLong TOTAL = new AtomicLong();
+
     private Repeated() {}
 
     /** What runs, with all of the settings, and Flink's own of them. */
@@ -63,6 +66,7 @@ public final class Repeated {
     public static void reset() {
         BEGAN.set(0);
         ROWS.set(0);
+        TOTAL.set(0);
     }
 
     /** What the last run took and came to, in JSON. */
@@ -73,7 +77,8 @@ public final class Repeated {
                 Map.of(
                         "seconds", (ENDED.get() - BEGAN.get()) / 1e9,
                         "cpu_seconds", cpu / 1e9,
-                        "rows", ROWS.get()));
+                        "rows", ROWS.get(),
+                        "total", TOTAL.get()));
     }
 
     /** A source has begun. */
@@ -85,8 +90,9 @@ public final class Repeated {
     }
 
     /** A sink has had all its rows. */
-    static void end(long rows) {
+    static void end(long rows, long total) {
         ROWS.addAndGet(rows);
+        TOTAL.addAndGet(total);
         ENDED.accumulateAndGet(System.nanoTime(), Math::max);
         OTHERS_AFTER.set(others());
     }

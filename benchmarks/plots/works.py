@@ -1,4 +1,4 @@
-"""Works of connectors: records per second and CPU time of Oka and of the others."""
+"""Works, of connectors and others: records per second and CPU time of Oka and of the others."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ def _draw(result: Mapping[str, Any], parallelism: int, works: Works) -> Drawing:
         Patch(color=colors.color(way.system, way.api), label=name) for name, way in ways.items()
     ]
     figure.legend(handles=looks, loc="outside lower center", ncols=min(len(looks), 4))
-    title = f"Connectors: parallelism {parallelism}"
+    benchmark = result["benchmark"]
+    title = f"{benchmark.capitalize().replace('-', ' ')}: parallelism {parallelism}"
     figure.suptitle(style.heading(result, title))
     told = (
         f"{name} "
@@ -52,7 +53,7 @@ def _draw(result: Mapping[str, Any], parallelism: int, works: Works) -> Drawing:
         for name, rows in works.items()
     )
     return Drawing(
-        f"connectors_{parallelism}",
+        f"{benchmark.replace('-', '_')}_{parallelism}",
         title,
         "Bars of each work, records per second: " + "; ".join(told) + ".",
         "Medians, from the slowest to the fastest run. × says how many times better Oka is than "
