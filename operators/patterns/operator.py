@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
 from operator import itemgetter
-from typing import Any
+from typing import Any, cast
 
 from engine.graph.batch_operator import BatchFunction, BatchOperator
 from engine.graph.context import TaskContext
@@ -178,10 +178,11 @@ class _Patterns(BatchFunction):
         add: Callable[[Iterable[Waiting]], None],
     ) -> None:
         watermark_us = self._watermark_us
-        if None in times or min(times, default=watermark_us) <= watermark_us:  # type: ignore[type-var]
-            batch, times = self._in_time(batch, times)
+        known = cast("Sequence[int]", times)
+        if None in times or min(known, default=watermark_us) <= watermark_us:
+            batch, known = self._in_time(batch, times)
         records = map(itemgetter(1), batch) if self._operator.paired else batch
-        add(zip(times, self._numbers, map(self._key, batch), records, strict=False))
+        add(zip(known, self._numbers, map(self._key, batch), records, strict=False))
 
     def _in_time(
         self, batch: list[Any], times: Sequence[int | None]
