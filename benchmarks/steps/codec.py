@@ -41,6 +41,10 @@ def main() -> None:
         "(str, float)": [(word, rng.random()) for word in drawn],
         "int": [rng.randrange(1 << 40) for _ in range(RECORDS)],
         "dict of 3": [{"word": word, "count": 1, "weight": 0.5} for word in drawn],
+        "dict of 10": [
+            {"word": word} | dict.fromkeys(("a", "b", "c", "d", "e", "f", "g", "h", "i"), 1)
+            for word in drawn
+        ],
         "[str, int]": [[word, 1] for word in drawn],
     }
     print(f"{'ns per record':24}{'encode':>10}{'decode':>10}{'partition':>12}{'count':>10}")

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from engine.network import Aggregate, Batch, DecodeError, partition
+from engine.network import Aggregate, Batch, DecodeError, encode_parts, partition
 
 integers = st.integers() | st.integers(-(2**70), 2**70) | st.integers(-300, 300)
 texts = st.text() | st.text(st.characters(), max_size=3)
@@ -93,6 +93,21 @@ def same(left: Any, right: Any) -> bool:
 def same_time(left: Any, right: Any) -> bool:
     naive = left.replace(tzinfo=None) == right.replace(tzinfo=None)
     return naive and repr(left.tzinfo) == repr(right.tzinfo) and left.fold == right.fold
+
+
+@given(names=st.lists(st.text(max_size=40), max_size=9, unique=True), times=st.integers(1, 3))
+def test_names_that_came_before_are_encoded_as_new_ones(names: list[str], times: int) -> None:
+    expected = b"".join(encode_parts({str(name.encode(), "utf8"): 1 for name in names}))
+    for _ in range(times):
+        assert b"".join(encode_parts(dict.fromkeys(names, 1))) == expected
+
+
+def test_more_names_than_are_kept_arrive_as_they_were_sent() -> None:
+    names = [f"name {number}" for number in range(5000)]
+    records = [{name: number} for number, name in enumerate(names)]
+    for _ in range(2):
+        assert Batch.from_list(records).to_list() == records
+    assert Batch.from_list([dict.fromkeys(names, "a")]).to_list() == [dict.fromkeys(names, "a")]
 
 
 @given(st.lists(records, max_size=5))

@@ -6,6 +6,7 @@
 use crate::error::{EncodeError, shortened};
 use crate::extension::{Extensions, Pickling};
 use crate::frozen::Frozen;
+use crate::names;
 use crate::shape::{Form, Shape, lock};
 use crate::text;
 use oka_compute::encode;
@@ -387,10 +388,21 @@ fn append_dict(out: &mut Vec<u8>, dict: &Bound<'_, PyDict>, depth: usize) -> Enc
             &raw mut value,
         ) != 0
         {
-            let key = Bound::from_borrowed_ptr(py, key);
-            let value = Bound::from_borrowed_ptr(py, value);
-            append(py, out, key.as_ptr(), depth)?;
-            append(py, out, value.as_ptr(), depth)?;
+            if names::append(out, key) {
+                let kind = ffi::Py_TYPE(value);
+                if kind == &raw mut ffi::PyUnicode_Type || kind == &raw mut ffi::PyFloat_Type {
+                    append(py, out, value, depth)?; // which runs no Python code
+                    appended += 1;
+                    continue;
+                }
+                let value = Bound::from_borrowed_ptr(py, value);
+                append(py, out, value.as_ptr(), depth)?;
+            } else {
+                let key = Bound::from_borrowed_ptr(py, key);
+                let value = Bound::from_borrowed_ptr(py, value);
+                append(py, out, key.as_ptr(), depth)?;
+                append(py, out, value.as_ptr(), depth)?;
+            }
             appended += 1;
         }
     }

@@ -20,6 +20,7 @@ mod frozen;
 mod inline_values;
 mod item;
 mod key;
+mod names;
 mod objects;
 mod parts;
 mod record_cache;
