@@ -102,7 +102,7 @@ def _columns(records: list[Any], schema: pa.Schema | None) -> tuple[Any, ...]:
         return type(error), str(error)
     batch.validate(full=True)
     described = batch.schema.to_string(show_field_metadata=True, show_schema_metadata=True)
-    return described, len(batch), repr(batch.to_pylist())
+    return described, len(batch), _made(batch.to_pylist)
 
 
 SCALARS: dict[pa.DataType, st.SearchStrategy[Any]] = {
@@ -125,7 +125,7 @@ SCALARS: dict[pa.DataType, st.SearchStrategy[Any]] = {
     pa.timestamp("ms", "UTC"): st.integers(-(10**13), 10**13),
     pa.timestamp("us", "Europe/Paris"): st.datetimes(timezones=st.just(UTC)),
     pa.time64("us"): st.times(),
-    pa.duration("us"): st.timedeltas(),
+    pa.duration("us"): st.timedeltas(timedelta(-(10**6)), timedelta(10**6)),
     pa.decimal128(20, 3): st.decimals(-1000, 1000, places=3),
     pa.dictionary(pa.int8(), pa.string()): st.sampled_from(["a", "b", "c"]),
     pa.list_(pa.int32()): st.lists(st.none() | st.integers(0, 9), max_size=3),
