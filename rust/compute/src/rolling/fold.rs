@@ -32,11 +32,16 @@ pub(super) struct Fold {
 enum Total {
     /// Places are enough.
     Places,
-    Exact(i128),
+    Exact(Sum),
     Stacks(Box<Stacks>),
     Sorted(Box<Sorted>),
     Counted(Box<Counted>),
 }
+
+/// A sum of 128 bits that lies as close as one of 64.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(Rust, packed(8))]
+struct Sum(i128);
 
 /// The rows of a key, the place of the first, and the slot of an aggregation.
 #[derive(Clone, Copy)]
@@ -88,7 +93,7 @@ impl Fold {
         };
         let total = match rolled.aggregation.exact() {
             Count | First | Last | Array => Total::Places,
-            Sum | Mean | BoolAnd | BoolOr | BitXor => Total::Exact(0),
+            Sum | Mean | BoolAnd | BoolOr | BitXor => Total::Exact(self::Sum::default()),
             Quantile | Quantiles => Total::Sorted(Box::default()),
             CountDistinct => Total::Counted(Box::new(Counted::new(false))),
             Top => Total::Counted(Box::new(Counted::new(true))),
@@ -131,10 +136,10 @@ impl Fold {
                 Total::Places => {}
                 Total::Exact(sum) => {
                     if let Some(Accumulated::Integer(number)) = kept.get(place) {
-                        match rolled.aggregation {
-                            Aggregation::BitXor => *sum ^= number,
-                            _ => *sum -= number,
-                        }
+                        sum.0 = match rolled.aggregation {
+                            Aggregation::BitXor => sum.0 ^ number,
+                            _ => sum.0 - number,
+                        };
                     }
                 }
                 Total::Stacks(stacks) => {
@@ -174,11 +179,11 @@ impl Fold {
             Total::Exact(sum) => {
                 if let Some(Accumulated::Integer(number)) = kept.get(place)
                     && let Some(total) = match rolled.aggregation {
-                        Aggregation::BitXor => Some(*sum ^ number),
-                        _ => sum.checked_add(number),
+                        Aggregation::BitXor => Some(sum.0 ^ number),
+                        _ => { sum.0 }.checked_add(number),
                     }
                 {
-                    *sum = total;
+                    sum.0 = total;
                 } else {
                     let mut stacks = Box::<Stacks>::default();
                     stacks.turn(rolled, kept, start..place + 1)?;
@@ -250,7 +255,7 @@ impl Fold {
             }
         }
         let total = match &self.total {
-            Total::Exact(sum) => Some(Accumulated::Integer(*sum)),
+            Total::Exact(sum) => Some(Accumulated::Integer(sum.0)),
             Total::Stacks(stacks) => stacks.value(rolled)?,
             _ => None,
         };
@@ -300,6 +305,47 @@ impl Fold {
         }
         fold.places = places;
         Ok(fold)
+    }
+}
+
+/// Those of a key: of each span those of all aggregations.
+#[derive(Debug, Default)]
+pub(super) enum Folds {
+    #[default]
+    None,
+    /// The only one lies with its key.
+    Alone(Fold),
+    Several(Box<[Fold]>),
+}
+
+impl Folds {
+    #[inline]
+    pub(super) fn all(&self) -> &[Fold] {
+        match self {
+            Self::None => &[],
+            Self::Alone(fold) => std::slice::from_ref(fold),
+            Self::Several(folds) => folds,
+        }
+    }
+
+    #[inline]
+    pub(super) fn all_mut(&mut self) -> &mut [Fold] {
+        match self {
+            Self::None => &mut [],
+            Self::Alone(fold) => std::slice::from_mut(fold),
+            Self::Several(folds) => folds,
+        }
+    }
+}
+
+impl FromIterator<Fold> for Folds {
+    fn from_iter<I: IntoIterator<Item = Fold>>(folds: I) -> Self {
+        let mut folds = folds.into_iter();
+        match (folds.next(), folds.next()) {
+            (None, _) => Self::None,
+            (Some(only), None) => Self::Alone(only),
+            (Some(one), Some(two)) => Self::Several([one, two].into_iter().chain(folds).collect()),
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The records of one key that spans have, and where these spans are.
 
 use super::Span;
-use super::fold::{Fold, Kept};
+use super::fold::{Fold, Folds, Kept};
 use super::plan::{Plan, Rolled};
 use super::ring::Ring;
 use super::stacks::TILE;
@@ -16,12 +16,15 @@ use std::ops::Range;
 /// The times and values of a key's records from the first that a span has on, in the order of time.
 ///
 /// A record's place is its number among all of the key, however many of them are gone.
+///
+/// It lies in two lines of memory, which a record of one aggregation needs with the ends of the ring alone.
 #[derive(Debug, Default)]
+#[repr(align(64))]
 pub(super) struct OfKey {
     first: u64,
     ring: Ring,
     /// Of each span those of all aggregations.
-    folds: Box<[Fold]>,
+    folds: Folds,
     /// How many records of the key wait for their time.
     pub(super) waiting: u32,
     /// The place of the one among all waiting records that came last; it need not wait any more.
@@ -50,7 +53,9 @@ impl OfKey {
         for end in self.ring.ends(plan.width) {
             prefetch(end);
         }
-        prefetch(self.folds.as_ptr());
+        if let Folds::Several(folds) = &self.folds {
+            prefetch(folds.as_ptr());
+        }
     }
 
     /// The value of the newest record for an aggregation.
@@ -72,7 +77,8 @@ impl OfKey {
         }
         self.first = 0;
         self.ring.clear();
-        for (fold, rolled) in self.folds.iter_mut().zip(plan.rolled.iter().cycle()) {
+        let folds = self.folds.all_mut().iter_mut();
+        for (fold, rolled) in folds.zip(plan.rolled.iter().cycle()) {
             *fold = Fold::new(rolled);
         }
     }
@@ -85,7 +91,7 @@ impl OfKey {
         time: i64,
         values: &mut [Option<Accumulated>],
     ) -> u64 {
-        if self.folds.is_empty() {
+        if matches!(self.folds, Folds::None) {
             let of_span = |_| plan.rolled.iter().map(Fold::new);
             self.folds = plan.spans.iter().flat_map(of_span).collect();
         }
@@ -106,7 +112,7 @@ impl OfKey {
         let index = self.ring.until(plan.width, |other| other <= time);
         self.ring.insert(plan, index, time, values);
         let (own, newest) = (self.first + index as u64, self.end() - 1);
-        let mut folds = Vec::with_capacity(self.folds.len());
+        let mut folds = Vec::with_capacity(self.folds.all().len());
         for span in &plan.spans {
             let [own, newest] = [own, newest].map(|place| self.within(plan, *span, place));
             for (rolled, slot) in plan.rolled.iter().zip(&plan.slots) {
@@ -116,7 +122,7 @@ impl OfKey {
                 folds.push(Fold::of(rolled, kept, newest.clone(), None)?);
             }
         }
-        self.folds = folds.into();
+        self.folds = folds.into_iter().collect();
         Ok(())
     }
 
@@ -164,7 +170,7 @@ impl OfKey {
     ) -> Result<(), Problem> {
         let (first, newest, width) = (self.first, self.end(), plan.width);
         let time_at = |place: u64| self.ring.time(width, (place - first) as usize);
-        let of_spans = self.folds.chunks_exact_mut(plan.rolled.len());
+        let of_spans = self.folds.all_mut().chunks_exact_mut(plan.rolled.len());
         for (span, folds) in plan.spans.iter().zip(of_spans) {
             let before = folds[0].places.clone();
             let places = match span {
@@ -212,7 +218,7 @@ impl OfKey {
 
     /// Where each span begins.
     fn starts(&self, plan: &Plan) -> impl Iterator<Item = u64> {
-        let of_spans = self.folds.chunks_exact(plan.rolled.len());
+        let of_spans = self.folds.all().chunks_exact(plan.rolled.len());
         of_spans.map(|folds| folds[0].places.start)
     }
 
@@ -236,7 +242,7 @@ impl OfKey {
         CopiedKey {
             first: self.first,
             ring: self.ring.clone(),
-            bounds: self.folds.iter().map(bounds).collect(),
+            bounds: self.folds.all().iter().map(bounds).collect(),
         }
     }
 
@@ -291,7 +297,7 @@ impl OfKey {
                 folds.push(Fold::of(rolled, kept, places.clone(), boundary)?);
             }
         }
-        restored.folds = folds.into();
+        restored.folds = folds.into_iter().collect();
         Ok(restored)
     }
 }
@@ -365,3 +371,5 @@ fn decoded(rolled: &Rolled, cell: &[u8]) -> Result<Option<Accumulated>, Problem>
 
 /// Records for which a key without any keeps memory.
 const FEW: usize = 8;
+
+const _: () = assert!(size_of::<OfKey>() == 128);

@@ -16,7 +16,7 @@ pub(super) struct Ring {
     start: u32,
     len: u32,
     /// What the words of each slot are, two bits each.
-    kinds: u64,
+    kinds: u32,
     /// By slot, those that are no such numbers.
     others: Option<Box<[VecDeque<Option<Accumulated>>]>>,
 }
@@ -102,7 +102,8 @@ impl Ring {
     #[inline]
     pub(super) fn push(&mut self, plan: &Plan, time: i64, values: &mut [Option<Accumulated>]) {
         if self.len == self.capacity {
-            self.resize(plan.width, self.capacity + self.capacity / 2 + 2);
+            let more = (self.capacity / 2).max(self.capacity.clamp(FEWEST, 2 * FEWEST));
+            self.resize(plan.width, self.capacity + more);
         }
         let row = self.row(plan.width, self.len());
         self.words[row] = time as u64;
@@ -173,7 +174,7 @@ impl Ring {
     }
 
     #[inline]
-    fn kind(&self, slot: usize) -> u64 {
+    fn kind(&self, slot: usize) -> u32 {
         if slot < SLOTS {
             self.kinds >> (2 * slot) & 3
         } else {
@@ -244,13 +245,15 @@ impl Ring {
     }
 }
 
-const INTEGERS: u64 = 0;
-const FLOATS: u64 = 1;
-const OTHERS: u64 = 2;
+const INTEGERS: u32 = 0;
+const FLOATS: u32 = 1;
+const OTHERS: u32 = 2;
 /// The word of a null, which is a NaN that no computation gives. A number that looks like it is among the others.
 const NULL: u64 = 0x7ff8_6e75_6c6c_0000;
 /// Slots of which there are kinds; the values of further ones are others.
-const SLOTS: usize = 32;
+const SLOTS: usize = 16;
+/// Rows that there is room for at least: memory for more is seldom asked for.
+const FEWEST: u32 = 4;
 /// Rows from which on memory is given back.
 const MANY: u32 = 64;
 

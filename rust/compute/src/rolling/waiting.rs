@@ -5,13 +5,14 @@ use super::plan::Plan;
 use crate::accumulator::Accumulated;
 use crate::encoded::encode;
 use oka_window::RadixHeap;
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
 /// Records whose time has not come, by number.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
-    pub(super) due: RadixHeap,
+    pub(super) due: Due,
     pub(super) keys: Vec<u32>,
     /// How many had come before each; [`NOT_WAITING`] of a number that is free.
     pub(super) orders: Vec<u64>,
@@ -19,6 +20,37 @@ pub(super) struct Waiting {
     pub(super) values: Vec<Option<Accumulated>>,
     free: Vec<u32>,
     came: u64,
+}
+
+/// Numbers by their times. Those that come in this order need no heap.
+#[derive(Debug, Default)]
+pub(super) struct Due {
+    in_order: VecDeque<(i64, u32)>,
+    /// Each came behind one of those that is later.
+    others: RadixHeap,
+}
+
+impl Due {
+    #[inline]
+    pub(super) fn push(&mut self, time: i64, number: u32) {
+        match self.in_order.back() {
+            Some((last, _)) if *last > time => self.others.push(time, number),
+            _ => self.in_order.push_back((time, number)),
+        }
+    }
+
+    /// Takes the next one out that is due until then; of one time, the first that came.
+    #[inline]
+    pub(super) fn pop(&mut self, until: i64) -> Option<(i64, u32)> {
+        match self.in_order.front() {
+            Some((time, _)) if *time <= until => {
+                let before = time.checked_sub(1);
+                let earlier = before.and_then(|before| self.others.pop(before));
+                earlier.or_else(|| self.in_order.pop_front())
+            }
+            _ => self.others.pop(until),
+        }
+    }
 }
 
 /// What is kept of keys, at one time.
