@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from engine.state import KeyedState
-from operators import Max, Sum
+from operators import Count, Max, Sum
 from tests.rolling import NAMES, RollingTasks, over
 from tests.windowing import us
 
@@ -76,3 +76,15 @@ def test_what_is_no_state_is_refused() -> None:
     ):
         with pytest.raises(Exception, match="a state that cannot go on here"):
             tasks.functions[0].restore(KeyedState.of([("a", value)]))
+
+
+@pytest.mark.parametrize("form", ["records", "columns"])
+@pytest.mark.parametrize("emit", ["final", "updates"])
+def test_a_count_alone_goes_on(form: str, emit: str) -> None:
+    columns = NAMES if form == "columns" else ()
+    stream = over({"n": us(100)}, emit=emit).aggregate(a=Count())
+    tasks = RollingTasks(stream, 1, columns=columns)
+    tasks.take([("a", at, 0) for at in (*range(1, 8), 3)] + [8])
+    tasks = RollingTasks(stream, 2, tasks.snapshot(), columns)
+    found = [each for given in (*tasks.take([("a", 9, 0)]), *tasks.end()) for each in given]
+    assert found == [(("a", 9, 0), {"n": 9})]

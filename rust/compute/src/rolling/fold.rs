@@ -289,6 +289,10 @@ impl Fold {
         let mut fold = Self::new(rolled);
         let (start, mut from) = (places.start, places.start);
         fold.at = start;
+        if !rolled.has_values() {
+            fold.places = places;
+            return Ok(fold);
+        }
         let turns = matches!(fold.total, Total::Stacks(_) | Total::Exact(_));
         if let (Some(boundary), true) = (boundary, turns) {
             from = boundary.clamp(start, places.end);
