@@ -260,12 +260,11 @@ impl State {
         let fields = &self.fields;
         let value = |decoder: &mut Decoder<'py>, at: usize, value: &Option<Accumulated>| {
             let wanted = &wanted[at % wanted.len()];
-            match value {
-                Some(value) => object(py, decoder, value, wanted),
-                None => {
-                    let nothing = Accumulated::empty(wanted.aggregation);
-                    object(py, decoder, &nothing, wanted)
-                }
+            if let Some(value) = value {
+                object(py, decoder, value, wanted)
+            } else {
+                let nothing = Accumulated::empty(wanted.aggregation);
+                object(py, decoder, &nothing, wanted)
             }
         };
         self.aggregate.give(most, |encoded, values| {
