@@ -96,6 +96,7 @@ pub enum PartitionError {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
     use std::sync::Arc;
 
     use arrow_array::{
@@ -209,7 +210,7 @@ mod tests {
         let schema = Schema::new(vec![
             field("word", text),
             field("day", DataType::Date32),
-            field("id", DataType::FixedSizeBinary(16)).with_metadata(uuid.into()),
+            field("id", DataType::FixedSizeBinary(16)).with_metadata(HashMap::from(uuid)),
         ]);
         let by = |names: &[&str]| {
             let key = names.iter().map(|name| Selector::Name((*name).to_owned()));
