@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +14,7 @@ import click
 
 import engine
 from benchmarks.measurement import Case, Measurement, Run
+from benchmarks.options import file_options, names_option, parallelism_option, repeats_option
 from benchmarks.peers.flink import Found, run_program
 from benchmarks.peers.peer import Peer
 from benchmarks.schema.result import Result, Row
@@ -133,28 +134,46 @@ class Work(ABC):
         ]
 
 
-def run_works(
-    benchmark: str,
-    works: Sequence[Work],
-    records: int,
-    parallelism: Sequence[int],
-    repeats: int,
-    json_file: Path | None,
-    fresh: bool,
+def works_command(
+    benchmark: str, works: Mapping[str, Work], usual: int, text: str
+) -> click.Command:
+    """`oka bench BENCHMARK`: these works in turn, of `usual` records unless told otherwise."""
+
+    @click.command(benchmark, help=text)
+    @names_option("--work", "chosen", works, "Which ones.")
+    @click.option("--records", default=usual, type=click.IntRange(1), help="Of the input.")
+    @parallelism_option("1")
+    @repeats_option
+    @file_options
+    def command(
+        chosen: tuple[str, ...],
+        records: int,
+        parallelism: tuple[int, ...],
+        repeats: int,
+        json_file: Path | None,
+        fresh: bool,
+    ) -> None:
+        settings = {"records": records, "repeats": repeats}
+        result = Result(benchmark, settings, json_file, fresh, WorkCase)
+        _run([works[name] for name in chosen], records, parallelism, repeats, result)
+
+    return command
+
+
+def _run(
+    works: Sequence[Work], records: int, parallelism: Sequence[int], repeats: int, result: Result
 ) -> None:
     """Do these works in turn with what is here of the others, and print a line of each system."""
     for peer in dict.fromkeys(peer for work in works for peer in work.peers):
         if absent := peer.missing():
             click.echo(f"left out: {absent}; {peer.setup}", err=True)
-    settings = {"records": records, "repeats": repeats}
-    result = Result(benchmark, settings, json_file, fresh, WorkCase)
     every: list[Cell] = []
     for work in works:
         cells = [Cell(tuple(work.cases(records, tasks)), ("closed",)) for tasks in parallelism]
         every += cells
         with ExitStack() as stack:
             if missing(cells, result):
-                folder = tempfile.TemporaryDirectory(prefix=f"oka-{benchmark}-")
+                folder = tempfile.TemporaryDirectory(prefix="oka-work-")
                 stack.enter_context(work.prepared(records, Path(stack.enter_context(folder))))
             sweep(cells, Settings(0.0, 0.0, repeats, 0), result, work.measure)
     click.echo(report(result.rows))
