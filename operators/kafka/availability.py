@@ -21,7 +21,7 @@ class Availability(LastError):
         self._who, self._servers = who, servers
         self._since: float | None = None
         """Since when no broker answers."""
-        self._next_line = self._next_look = 0.0
+        self._next_line = self._next_look = self._next_renewal = 0.0
         self._is_told = False
 
     def __call__(self, error: Any) -> None:
@@ -30,6 +30,7 @@ class Availability(LastError):
         if is_away(error) and self._since is None:
             now = time.monotonic()
             self._since, self._next_line, self._next_look = now, now + _FIRST_SECONDS, now
+            self._next_renewal = now + _RENEWAL_SECONDS
 
     def note(self, error: Any) -> bool:
         """Note that a request failed with this error; whether waiting may help."""
@@ -49,6 +50,17 @@ class Availability(LastError):
                 seconds = time.monotonic() - self._since
                 console.write(f"{self._who}: a broker answers again, after {seconds:.0f} s\n")
             self._since, self._is_told = None, False
+
+    def is_renewal_due(self) -> bool:
+        """Whether the client has looked for a broker for so long that a new one is to look.
+
+        A broker that has just started may answer that there are no brokers. A client of librdkafka
+        then forgets all addresses, and asks nobody any more (confluentinc/librdkafka#5301).
+        """
+        if self._since is None or (now := time.monotonic()) < self._next_renewal:
+            return False
+        self._next_renewal = now + _RENEWAL_SECONDS
+        return True
 
     def look(self, ask: Callable[[], Any]) -> None:
         """Tell of a wait; see now and then whether a broker answers. Call it while one waits."""
@@ -76,3 +88,4 @@ class Availability(LastError):
 
 _FIRST_SECONDS, _LINE_SECONDS = 3.0, 20.0
 _LOOK_SECONDS = 1.0
+_RENEWAL_SECONDS = 15.0

@@ -34,16 +34,13 @@ class KafkaReader(PartitionReader):
         self._partition_of, self._topic_of = kafka.Message.partition, kafka.Message.topic
         self._at = kafka.TopicPartition
         self._exception = kafka.KafkaException
+        self._consumer = kafka.Consumer
         self._no_topic = kafka.KafkaError(kafka.KafkaError.UNKNOWN_TOPIC_OR_PART)
         self._missing: set[tuple[str, int]] = set()
         """Open partitions that the last answer did not have."""
-        settings = {**_DEFAULTS, "group.id": f"oka-{job}", "client.id": task}
-        settings |= subscription.settings | _FIXED | {"error_cb": self.availability}
-        try:
-            self._client = kafka.Consumer(settings)
-        except kafka.KafkaException as error:
-            raise self.error("start", error.args[0]) from None
-        self._offsets = Offsets(self._client, subscription.start)
+        self._settings = {**_DEFAULTS, "group.id": f"oka-{job}", "client.id": task}
+        self._settings |= subscription.settings | _FIXED | {"error_cb": self.availability}
+        self._connect(subscription.start)
         self._open: dict[tuple[str, int], KafkaPartition] = {}
         self._of_number: dict[int, KafkaPartition | None] = {}
         """The open partition of each number; None if several topics have it."""
@@ -55,6 +52,20 @@ class KafkaReader(PartitionReader):
         """Final offsets that the broker does not know."""
         self._names: list[str] | None = None
         """The partitions that there were last."""
+
+    def _connect(self, start: Any) -> None:
+        try:
+            self._client = self._consumer(self._settings)
+        except self._exception as error:
+            raise self.error("start", error.args[0]) from None
+        self._offsets = Offsets(self._client, start)
+
+    def _connect_anew(self) -> None:
+        """Read on with another client. No partition has a message that it has not given."""
+        self._client.close()
+        self._connect(self._offsets.start)
+        read = [each for each in self._open.values() if each.is_assigned and each.is_there]
+        self._client.incremental_assign([self._at(*each.of, each.position[0]) for each in read])
 
     def restore(self, names: Iterable[str]) -> None:
         """Partitions that the checkpoint does not have are new: they are read from their start."""
@@ -277,6 +288,8 @@ class KafkaReader(PartitionReader):
         if first := self._client.consume(1, seconds):
             self._hand_out(first + self._client.consume(_TOGETHER, 0))
         self.availability.look(lambda: self._client.list_topics("", _LOOK_SECONDS))
+        if not self._waiting and self.availability.is_renewal_due():
+            self._connect_anew()
 
     def lag(self, partition: KafkaPartition, offset: int) -> int | None:
         """The messages behind the offset, as the last answer of the broker had it."""

@@ -392,6 +392,39 @@ def test_errors_before_a_job_starts(
         read.validate_here()
 
 
+def test_a_client_that_finds_no_broker_any_more_is_replaced(
+    kafka: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = kafka.topic(2)
+    fill(kafka, topic, 2, 10)
+    reader = KafkaSource(topic, kafka.servers).open(TaskContext("kafka[0]", 0, 1, 4, "test"))
+    opened = [reader.open_partition(name, None) for name in reader.partitions()]
+    came: list[bytes] = []
+
+    def read(count: int) -> bool:
+        for partition in opened:
+            came.extend(partition.poll(4) or ())
+        reader.wait(0.1)
+        return len(came) == count
+
+    try:
+        wait_until(lambda: read(20))
+        # As one that was told of no brokers: it asks nobody, whatever is there.
+        with monkeypatch.context() as patched:
+            patched.setitem(reader._settings, "bootstrap.servers", "127.0.0.1:1")
+            reader._connect_anew()
+        monkeypatch.setattr("operators.kafka.availability._RENEWAL_SECONDS", 1.0)
+        fill(kafka, topic, 2, 10, start=10)
+        wait_until(lambda: read(40))
+        reader.wait(0.1)
+        check(came, 2, 20)
+        assert not reader.availability.is_away
+    finally:
+        for partition in opened:
+            partition.close()
+        reader.close()
+
+
 def test_the_program_of_the_guide(kafka: Broker) -> None:
     guide = (Path(__file__).parents[2] / "docs" / "connectors.md").read_text()
     _, section = guide.split("\n## Kafka source\n")
