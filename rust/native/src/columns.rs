@@ -2,6 +2,7 @@
 
 pub(crate) mod of_dicts;
 pub(crate) mod rows;
+mod values;
 
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi, from_ffi_and_data_type};
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, StructArray, make_array};
