@@ -192,11 +192,11 @@ def test_a_key_from_a_function_and_a_time_from_another_place() -> None:
     assert results == [{"a": [events[1]], "b": [events[0]]}]
 
 
-def test_columns_are_refused_with_a_way_out() -> None:
-    rows = pa.record_batch({"key": ["k"], "time": [1]})
+def test_the_rows_of_columns_are_events() -> None:
+    rows = pa.record_batch({"key": ["k", "l"], "time": [1, 2]})
     stream = source(Collection([rows])).with_event_time("time").key_by("key")
-    with pytest.raises(OperatorError, match=r"to_records\(\)"):
-        engine.testing.run(stream.pattern(Then(Stage("a"))).sink(Collect()))
+    found = engine.testing.run(stream.pattern(Then(Stage("a"))).sink(Collect()))["collect"]
+    assert found == [{"a": [row]} for row in rows.to_pylist()]
 
 
 def failing(event: Any) -> bool:
