@@ -91,13 +91,13 @@ def test_a_file_that_is_not_there() -> None:
 
 def test_what_rust_takes_where_it_is_not_told_is_what_a_job_has() -> None:
     rust = Path(__file__).parents[2] / "rust"
-    written = dict(
-        re.findall(
-            r"^            (\w+): (?:Duration::\w+\()?([\w *]+?)\)?,$",
-            (rust / "transport/src/config.rs").read_text(),
-            re.MULTILINE,
-        )
+    found = re.findall(
+        r"^            (\w+): (?:Duration::from_(\w+)\()?([\w *]+?)\)?,$",
+        (rust / "transport/src/config.rs").read_text(),
+        re.MULTILINE,
     )
+    written = {name: value for name, _, value in found}
+    units = {name: {"mins": 60}.get(unit, 1) for name, unit, _ in found}
     job = JobConfig()
     for name, value in {
         "window_bytes": job.channel_window_bytes,
@@ -106,7 +106,7 @@ def test_what_rust_takes_where_it_is_not_told_is_what_a_job_has() -> None:
         "connect_timeout": job.connect_timeout_seconds,
         "reconnect_timeout": job.reconnect_timeout_seconds,
     }.items():
-        assert math.prod(map(int, written[name].split(" * "))) == value, name
+        assert math.prod(map(int, written[name].split(" * "))) * units[name] == value, name
     assert written["encryption"] == str(job.encryption).lower()
     for binding in ("network", "blob"):
         signatures = (rust / f"native/src/{binding}.rs").read_text()
