@@ -1,4 +1,4 @@
-"""The loops of `map`, `filter` and `flat_map` where a record that fails does not fail the job.
+"""The loops over records of `map` and others where a record that fails does not fail the job.
 
 Each goes on behind the record that failed: no function is called twice with a record, and nothing
 of one that failed is emitted.
@@ -11,6 +11,7 @@ from typing import Any
 
 from engine.graph.context import Rescue
 from engine.graph.operator import RecordOperator
+from engine.network import KeyExtractError, partition
 
 Function = Callable[[Any], Any]
 Run = Callable[[list[Any]], list[Any]]
@@ -18,7 +19,7 @@ Run = Callable[[list[Any]], list[Any]]
 
 def rescued(operator: RecordOperator, rescue: Rescue) -> Run:
     """The loop over a batch."""
-    loop = {"map": _map, "filter": _filter, "flat_map": _flat_map}[operator.form]
+    loop = {"map": _map, "filter": _filter, "flat_map": _flat_map, "key": _key}[operator.form]
     return loop(operator.function, rescue)
 
 
@@ -36,6 +37,19 @@ def _map(function: Function, rescue: Rescue) -> Run:
                 rescue(record, error)
 
     return run
+
+
+def _key(function: Function, rescue: Rescue) -> Run:
+    return _map(lambda record: (hashable(function(record)), record), rescue)
+
+
+def hashable(key: Any) -> Any:
+    """The key; the error of one that is not hashable."""
+    try:
+        partition([key], 1)
+    except KeyExtractError as error:
+        raise error.__cause__ or error from None
+    return key
 
 
 def _filter(function: Function, rescue: Rescue) -> Run:

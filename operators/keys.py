@@ -8,10 +8,10 @@ from typing import Any, TypeAlias
 from engine.errors import GraphError
 from engine.graph.batch_operator import BatchFunction, BatchOperator, PureFunction
 from engine.graph.context import TaskContext
-from engine.graph.operator import OnError, Properties, RecordOperator
-from engine.network import Finder, KeyExtractError, partition
+from engine.graph.operator import OnError, Operator, Properties, RecordOperator
+from engine.network import Finder
 from engine.record import comparable_key, dict_key
-from engine.rescued import rescued
+from engine.rescued import hashable, rescued
 from operators.elementwise import check_function
 
 Item: TypeAlias = int | str
@@ -42,43 +42,6 @@ def key_meaning(key: Key, paired: bool) -> Any:
 
 
 @dataclass(frozen=True)
-class KeyRecords(BatchOperator):
-    """Puts each record behind its key, record -> (key, record), for keys from a function.
-
-    The key then travels with its record, so that the function runs once, before the network.
-    """
-
-    function: Callable[[Any], Any]
-    on_error: OnError = "fail"
-
-    @property
-    def properties(self) -> Properties:
-        """The treatment of records that fail."""
-        return Properties(on_error=self.on_error)
-
-    def open(self, context: TaskContext) -> BatchFunction:
-        """The loop over a batch."""
-        function, rescue, failing = self.function, context.rescue, context.failing
-        if rescue is not None:
-            pair = RecordOperator("map", lambda record: (_checked(function(record)), record))
-            return PureFunction(rescued(pair, rescue))
-
-        def key_records(batch: list[Any]) -> list[Any]:
-            out: list[Any] = []
-            append = out.append
-            record = None
-            try:
-                for record in batch:
-                    append((function(record), record))
-            except BaseException:
-                failing.on(record)
-                raise
-            return out
-
-        return PureFunction(key_records)
-
-
-@dataclass(frozen=True)
 class HaveKeys(BatchOperator):
     """Passes records with such a key, and rescues the others.
 
@@ -101,10 +64,18 @@ class HaveKeys(BatchOperator):
 
         def with_keys(record: Any) -> Any:
             for find in finders:
-                _checked(find(record))
+                hashable(find(record))
             return record
 
         return PureFunction(rescued(RecordOperator("map", with_keys), context.rescue))
+
+
+def gives_keys(operator: Operator) -> bool:
+    """Whether records leave it behind their keys, (key, record), as keys of a function do.
+
+    The key then travels with its record, so that the function runs once, before the network.
+    """
+    return isinstance(operator, RecordOperator) and operator.form == "key"
 
 
 def key_finder(key: Key) -> Callable[[Any], Any]:
@@ -215,15 +186,6 @@ def _refused(key: object) -> Any:
 
 KEY_FORMS: tuple[Callable[[Any], Any], ...] = (dict_key, comparable_key, _refused)
 """Forms of a key in which a dict may find it; the next is tried if comparing one fails."""
-
-
-def _checked(key: Any) -> Any:
-    """The key, if it is hashable."""
-    try:
-        partition([key], 1)
-    except KeyExtractError as error:
-        raise error.__cause__ or error from None
-    return key
 
 
 def _itself(record: Any) -> Any:

@@ -23,7 +23,7 @@ from engine.errors import GraphError
 from engine.gateway import Response
 from engine.graph.batch_operator import BatchOperator
 from engine.graph.declaration import Declaration, Input, OpenStream, shown
-from engine.graph.operator import OnError, Operator, RecordOperator
+from engine.graph.operator import Form, OnError, Operator, RecordOperator
 from engine.graph.sink import SinkOperator
 from engine.graph.source import SourceOperator
 from engine.model import Model, Via
@@ -55,7 +55,7 @@ from operators.event_time import (
     WithIngestionTime,
     check_before_keys,
 )
-from operators.keys import HaveKeys, KeyRecords, check_key
+from operators.keys import HaveKeys, check_key
 from operators.lookup_join import Cache, Lookup, LookupJoin
 from operators.map_async import MapAsync
 from operators.pipeline import Pipeline
@@ -74,7 +74,6 @@ T = TypeVar("T")
 R = TypeVar("R")
 K = TypeVar("K")
 M = TypeVar("M")
-Form = Literal["map", "filter", "flat_map"]
 L = TypeVar("L")
 
 
@@ -417,7 +416,7 @@ class Stream(Generic[T]):
         key = check_key(keys)
         check_on_error("key_by", on_error)
         if callable(key):
-            keyed = self._beside(KeyRecords(key, on_error), "key_by")
+            keyed = self._beside(RecordOperator("key", key, on_error), "key_by")
             return KeyedStream(_towards(keyed, Hash(0)), 0, paired=True)
         inputs = self._inputs
         if on_error != "fail":

@@ -25,6 +25,11 @@ side output `ERRORS`."""
 
 ERRORS = "errors"
 
+Form: TypeAlias = Literal["map", "filter", "flat_map", "key"]
+"""The relation of records in and out, for a function of each: `map` gives one record for each,
+`filter` keeps those it is true for, `flat_map` gives any number of records as an iterable, `key`
+gives the key in front of its record: (key, record)."""
+
 
 @dataclass(frozen=True)
 class Properties:
@@ -181,13 +186,9 @@ class Operator:
 
 @dataclass(frozen=True)
 class RecordOperator(Operator):
-    """A user's function over single records; the runtime makes one loop over the batch of each.
+    """A user's function over single records; the runtime makes one loop over the batch of each."""
 
-    `map` gives one record for each, `filter` keeps those it is true for, `flat_map` gives any
-    number of records as an iterable.
-    """
-
-    form: Literal["map", "filter", "flat_map"]
+    form: Form
     function: Callable[[Any], Any]
     on_error: OnError = "fail"
 

@@ -43,6 +43,7 @@ from engine.task.runs import (
     limited,
     of_filter,
     of_flat_map,
+    of_key,
     of_map,
     of_rows,
     of_sink,
@@ -366,8 +367,8 @@ class Chain:
             if (rescuer := self._rescuers.get(name)) is not None:
                 run = counted(rescued(rescuer.checked(kind), rescuer), counter, tell)
                 return rescuer.around(run, tell), counter
-            if kind.form == "map":
-                return of_map(kind.function, tell), None
+            if kind.form in ("map", "key"):
+                return (of_map if kind.form == "map" else of_key)(kind.function, tell), None
             form = of_filter if kind.form == "filter" else of_flat_map
             return form(kind.function, counter, tell), counter
         if isinstance(kind, BatchOperator):

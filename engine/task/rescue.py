@@ -119,7 +119,7 @@ class ServiceRescuer(Rescuer):
     def checked(self, operator: RecordOperator) -> RecordOperator:
         """The operator, with a function that fails if `check` refuses its result."""
         function, check = operator.function, self.check
-        if check is None or operator.form == "filter":
+        if check is None or operator.form in ("filter", "key"):
             return operator
 
         def checked(record: Any) -> Any:
@@ -133,7 +133,7 @@ class ServiceRescuer(Rescuer):
                 check(each)
             return given
 
-        return replace(operator, function=checked if operator.form == "map" else all_checked)
+        return replace(operator, function=all_checked if operator.form == "flat_map" else checked)
 
     def checked_batches(self, run: Run) -> Run:
         """As `checked`. Of as many results as records, each belongs to the record in its place."""

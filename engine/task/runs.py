@@ -98,6 +98,20 @@ def of_map(function: Callable[[Any], Any], tell: Tell) -> Run:
     return run
 
 
+def of_key(function: Callable[[Any], Any], tell: Tell) -> Run:
+    """The run of `key`: each record behind its key."""
+
+    def run(batch: list[Any]) -> list[Any]:
+        records = iter(batch)
+        try:
+            return [(function(record), record) for record in records]
+        except BaseException:
+            tell().at(batch, records)
+            raise
+
+    return run
+
+
 def of_filter(function: Callable[[Any], Any], counter: list[int], tell: Tell) -> Run:
     """The run of `filter`: the records for which the function is true."""
 

@@ -9,7 +9,7 @@ from engine.graph.operator import Operator, RecordOperator
 from engine.partitioner import Forward, Hash
 from operators.elementwise import ToColumns, ToRecords
 from operators.event_time.selector import GivesTime, Time, TimeSelector, Unit
-from operators.keys import HaveKeys, KeyRecords
+from operators.keys import HaveKeys, gives_keys
 from operators.take import Take
 
 
@@ -21,7 +21,7 @@ def time_of(
     A `with_event_time` holds behind operators that leave records unchanged; results of windows have
     a time of their own. Raises `GraphError`, which names the method, if there is no time.
     """
-    paired = any(isinstance(edge.source.operator, KeyRecords) for edge in inputs)
+    paired = any(gives_keys(edge.source.operator) for edge in inputs)
     if time is not None:
         return replace(TimeSelector.of(method, time, unit), paired=paired, said_by=method)
     selectors = set()
@@ -122,5 +122,5 @@ def _upstream(inputs: Sequence[Input]) -> Iterator[Declaration]:
 
 def _keeps_records(found: Operator) -> bool:
     if isinstance(found, RecordOperator):
-        return found.form == "filter"
-    return isinstance(found, HaveKeys | KeyRecords | Take)
+        return found.form in ("filter", "key")
+    return isinstance(found, HaveKeys | Take)

@@ -49,7 +49,7 @@ from operators import (
     ValueState,
     source,
 )
-from operators.keys import KeyRecords
+from operators.keys import gives_keys
 from operators.sinks import Collect
 from operators.sources import Collection
 from tests import arrow_types
@@ -368,7 +368,7 @@ def planned(stream: Callable[[Stream[Any]], Stream[Any]]) -> Flow:
     plan = Plan.of(pipeline, JobConfig.of({"name": "test"}))
     (edge,) = (e for e in plan.logical.edges if isinstance(e.partitioner, Hash))
     assert isinstance(edge.partitioner, Hash)
-    paired = isinstance(plan.logical.operators[edge.source].operator, KeyRecords)
+    paired = gives_keys(plan.logical.operators[edge.source].operator)
     return Flow(plan.logical.operators[edge.target], edge.partitioner, paired)
 
 

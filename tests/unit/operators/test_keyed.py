@@ -14,7 +14,6 @@ from engine.network import partition
 from engine.task.rescue import Rescuer
 from operators import Count, Max, Mean, Stream, Sum, source
 from operators.aggregates import NativeAggregate
-from operators.keys import KeyRecords
 from operators.reduce import Reduce
 from operators.sources import Collection
 
@@ -154,7 +153,6 @@ def test_a_key_error_of_the_function_is_not_swallowed(emitted: Emitted) -> None:
         (Reduce(lambda a, b: 1 // 0, key=0), [("a", 1), ("a", 2)], ("a", 2)),
         (Reduce(lambda a, b: 1 // 0, key=None), ["a", "b", "a"], "a"),
         (Reduce(lambda a, b: 1 // 0, key=0, paired=True), [("k", 5), ("k", 6)], 6),
-        (KeyRecords(lambda record: 1 // (2 - record)), [1, 2, 3], 2),
     ],
 )
 def test_the_failing_record_is_told(

@@ -76,7 +76,7 @@ def fail_on_three(n: int) -> Any:
     return [n]
 
 
-@pytest.mark.parametrize("form", ["map", "filter", "flat_map"])
+@pytest.mark.parametrize("form", ["map", "filter", "flat_map", "key"])
 def test_operator_record_and_the_users_frames(form: Any) -> None:
     failure = failure_of(
         [1, 2, 3, 4], RecordOperator("map", abs), RecordOperator(form, fail_on_three)
