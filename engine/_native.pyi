@@ -142,6 +142,11 @@ class Batch:
         travel otherwise is pickled. Raises EncodeError.
         """
     @property
+    def has_columns(self, /) -> bool:
+        """
+        Whether its records are rows of columns; False after the batch was released.
+        """
+    @property
     def input(self, /) -> int:
         """
         Number of the input, in the order of `connect`, that all its records came from.

@@ -195,6 +195,12 @@ impl Batch {
         }
     }
 
+    /// Whether its records are rows of columns; False after the batch was released.
+    #[getter]
+    fn has_columns(&self) -> bool {
+        matches!(self.content, Some(Content::Columns(_)))
+    }
+
     fn __len__(&self) -> usize {
         self.records
     }
