@@ -8,14 +8,13 @@ raises. How a step fails is not written here: the function itself is called then
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 Register: TypeAlias = int
 """The number of a value: the arguments are 0, 1, …; each step has the next number of its path."""
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     r"""One value from others before it.
 
     | operation | operands | value |
@@ -36,8 +35,14 @@ class Step:
     | format | a | f-string: `value` is (conversion, spec), of "", "s", "r" or "a" and a str |
     | join_text | … | f-string: `"".join((a, b, …))` of texts |
     | call | … | the builtin `value`, such as "len", with these arguments |
+    | call | a | `isinstance(a, (int, float))`, whose `value` is "isinstance:int\|float" |
+    | unpack | a | `(*a,)`, which has `value` items, as in `x, y = a` |
     | method | a, … | the method `value` of a, such as "lower", with the other arguments |
     | each | a | `[body(x) for x in a]`; `value` is the body's `Block` |
+
+    A run gives up wherever an operand is an object of a subclass; where `-`, `&`, `|` or `^` has
+    a set, since `-=` of one would change it; where a method is one of bytes, but for `decode`; and
+    where `unpack` meets another number of items.
 
     In `each`, the body sees all values so far; x is the next register. A body may end with `Skip`,
     for a comprehension with an `if`.

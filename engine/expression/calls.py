@@ -1,0 +1,280 @@
+"""Calls: of pure builtins and methods, which are steps, and of functions, which are gone into."""
+
+from __future__ import annotations
+
+import dis
+import functools
+import operator
+from collections.abc import Sequence
+from types import BuiltinFunctionType, CodeType, FunctionType
+from typing import Any
+
+from engine.expression.operations import binary, item, unary
+from engine.expression.path import Frame, Path, told
+from engine.expression.pure import CALLABLES, CALLS, CLASS_METHODS, CLASSES, METHODS, OPERATORS
+from engine.expression.symbols import (
+    Display,
+    Generated,
+    Iterator,
+    Known,
+    Made,
+    Method,
+    Pairs,
+    Symbol,
+)
+
+
+def call(
+    path: Path, callee: Symbol, arguments: list[Symbol], by_name: dict[str, Symbol]
+) -> Symbol | None:
+    """The value of a call, or None: the path has gone into a function, which will return it.
+
+    Raises:
+        Refused: this function is none that is known to have no effect.
+
+    """
+    kind = type(callee)
+    if kind is Method:
+        return _method(path, callee.receiver, callee.name, arguments, by_name)
+    if kind is Made:
+        return _made(path, callee, arguments, by_name)
+    if kind is not Known:
+        raise path.refused("calls a function that is computed")
+    function = callee.value
+    if type(function) is FunctionType:
+        path.lifting.guards.function(function)
+        _function(path, callee.name or function.__name__, function, arguments, by_name)
+        return None
+    if (name := CALLABLES.get(id(function))) is not None:
+        return _builtin(path, name, arguments, by_name)
+    if isinstance(function, type) and issubclass(function, BaseException):
+        return failure(path)  # which the function makes only to raise it
+    if by_name:
+        raise path.refused(f"calls {_name(callee)} with arguments by name")
+    if (operation := OPERATORS.get(id(function))) is not None and operation[1] == len(arguments):
+        return (binary if operation[1] == 2 else unary)(path, operation[0], *arguments)
+    if (name := CLASS_METHODS.get(id(function))) is not None and arguments:
+        return _method(path, arguments[0], name, arguments[1:], by_name)
+    if type(function) is functools.partial and not function.keywords:
+        first = [Known(argument) for argument in function.args]
+        return call(path, Known(function.func), first + arguments, by_name)
+    if type(function) in _GETTERS and len(arguments) == 1:
+        return _getter(path, function, arguments[0])
+    if type(function) is BuiltinFunctionType and type(function.__self__) in (str, bytes):
+        return _method(path, Known(function.__self__), function.__name__, arguments, by_name)
+    raise path.refused(f"calls {_name(callee)}")
+
+
+def failure(path: Path) -> Symbol:
+    """A step that fails whenever it runs, so that the function is called."""
+    return path.value("item", Known(()), Known(0))
+
+
+def _builtin(path: Path, name: str, arguments: list[Symbol], by_name: dict[str, Symbol]) -> Symbol:
+    if name == "dict" and not arguments:
+        items = [symbol for key, value in by_name.items() for symbol in (Known(key), value)]
+        return path.value("dict", *items)
+    if name == "zip" and by_name.keys() <= {"strict"}:
+        return _pairs(path, arguments)
+    if by_name:
+        raise path.refused(f"calls {name} with arguments by name")
+    _check_count(path, name, CALLS[name], len(arguments))
+    if not arguments:
+        return Known(_EMPTY[name]) if name in _EMPTY else Display(name, [])
+    first = arguments[0]
+    if type(first) is Generated and name in _TAKE_GENERATED:
+        if name == "list":
+            return first.items
+        first = arguments[0] = first.items
+    if name == "dict":
+        return _dict(path, first)
+    if name == "isinstance":
+        return path.value("call", first, value=f"isinstance:{_classes(path, arguments[1])}")
+    if name == "divmod":
+        return Display("tuple", [binary(path, of, *arguments) for of in ("//", "%")])
+    if name == "pow":
+        return binary(path, "**", *arguments)
+    if name == "bool":
+        return unary(path, "truth", first)
+    return path.value("call", *arguments, value=name)
+
+
+def _dict(path: Path, of: Symbol) -> Symbol:
+    if type(of) is not Pairs:
+        return path.value("merge", path.value("dict"), of)
+    values = path.value("unpack", of.of, value=len(of.names))
+    items: list[Symbol] = []
+    for number, name in enumerate(of.names):
+        items += [Known(name), path.value("item", values, Known(number))]
+    return path.value("dict", *items)
+
+
+def _pairs(path: Path, arguments: list[Symbol]) -> Symbol:
+    if len(arguments) == 2:
+        names, of = arguments
+        if type(names) is Known and type(names.value) is tuple:
+            return Pairs(names.value, of)
+    raise path.refused("calls zip, but as in dict(zip(NAMES, values)) with a constant tuple")
+
+
+def _classes(path: Path, symbol: Symbol) -> str:
+    """The names of the classes that `isinstance` is asked for: `int`, or `int|float`."""
+    if type(symbol) is Display:
+        return "|".join([_classes(path, item) for item in symbol.items])
+    if type(symbol) is Known:
+        if type(symbol.value) is tuple:
+            return "|".join([_classes(path, Known(of, symbol.name)) for of in symbol.value])
+        if (name := CLASSES.get(id(symbol.value))) is not None:
+            return name
+    what = _name(symbol) if type(symbol) is Known else "a class that is computed"
+    raise path.refused(f"calls isinstance with {what}")
+
+
+def _method(
+    path: Path, receiver: Symbol, name: str, arguments: list[Symbol], by_name: dict[str, Symbol]
+) -> Symbol:
+    if type(receiver) is Known and not isinstance(receiver.value, (str, bytes, tuple)):
+        raise path.refused(f"calls {_name(receiver)}.{name}")
+    if name not in METHODS:
+        raise path.refused(f"calls .{name}()")
+    if by_name:
+        raise path.refused(f"calls .{name}() with arguments by name")
+    _check_count(path, f".{name}()", METHODS[name], len(arguments))
+    if name == "join" and type(arguments[0]) is Generated:
+        arguments = [arguments[0].items]
+    return path.value("method", receiver, *arguments, value=name)
+
+
+def _getter(path: Path, getter: Any, of: Symbol) -> Symbol:
+    """What `itemgetter`, `attrgetter` and `methodcaller` of the module `operator` give."""
+    _, of_getter = getter.__reduce__()
+    if type(getter) is operator.methodcaller:
+        name, *arguments = of_getter
+        return _method(path, of, name, [Known(argument) for argument in arguments], {})
+    if type(getter) is operator.itemgetter:
+        values = [item(path, of, Known(at)) for at in of_getter]
+    else:
+        values = []
+        for names in of_getter:
+            value = of
+            for name in names.split("."):
+                value = path.value("attribute", value, value=name)
+            values.append(value)
+    return values[0] if len(values) == 1 else Display("tuple", values)
+
+
+def _function(
+    path: Path,
+    name: str,
+    function: FunctionType,
+    arguments: list[Symbol],
+    by_name: dict[str, Symbol],
+) -> None:
+    code = function.__code__
+    free = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
+    variables = _bound(path, name, function, arguments, by_name)
+    builtins: Any = function.__builtins__  # type: ignore[attr-defined]
+    if type(function.__globals__) is not dict or type(builtins) is not dict:
+        raise path.refused(f"calls {name}, whose globals are no dict")
+    _enter(path, Frame(code, variables, free, function.__globals__, builtins, path.here, name))
+
+
+def _made(
+    path: Path, made: Made, arguments: list[Symbol], by_name: dict[str, Symbol]
+) -> Symbol | None:
+    code = made.code
+    maker: Frame | None = path.here
+    while maker is not None and maker.code is not made.maker:
+        maker = maker.caller
+    if maker is None or by_name or len(arguments) != code.co_argcount:
+        raise path.refused("makes a function, and calls it in a way that is not understood")
+    free = {
+        name: maker.variables[name] if name in maker.code.co_cellvars else maker.free[name]
+        for name in code.co_freevars
+        if name in (maker.variables if name in maker.code.co_cellvars else maker.free)
+    }
+    variables = dict(zip(code.co_varnames, arguments, strict=False))
+    _enter(path, Frame(code, variables, free, maker.globals, maker.builtins, path.here))
+    return None
+
+
+def _enter(path: Path, frame: Frame) -> None:
+    """Goes into a function; its `return` comes back.
+
+    Raises:
+        Refused: it has a form that is not understood.
+
+    """
+    caller = frame.caller
+    while caller is not None:
+        if caller.code is frame.code:
+            raise path.refused(f"calls {frame.code.co_name}, which calls itself")
+        caller = caller.caller
+    path.here = frame
+    flags = frame.code.co_flags
+    if flags & _GENERATOR and ".0" in frame.variables:
+        if type(frame.variables[".0"]) is not Iterator:  # since Python 3.14
+            frame.variables[".0"] = Iterator(frame.variables[".0"])
+    elif flags & _GENERATOR:
+        raise path.refused("is a generator")
+    if flags & _COROUTINE:
+        raise path.refused("is a coroutine function")
+    if _has_try(frame.code):
+        raise path.refused("has a try statement")
+
+
+def _bound(
+    path: Path,
+    name: str,
+    function: FunctionType,
+    arguments: Sequence[Symbol],
+    by_name: dict[str, Symbol],
+) -> dict[str, Symbol]:
+    """The parameters of a function and their values."""
+    code = function.__code__
+    count = code.co_argcount
+    if code.co_flags & _STARRED:
+        known = function.__globals__ is path.here.globals or path.here.caller is None
+        raise path.refused(
+            f"calls {name}, which takes * or ** arguments" if known else f"calls {name}"
+        )
+    parameters = code.co_varnames[: count + code.co_kwonlyargcount]
+    variables = dict(zip(parameters[:count], arguments, strict=False))
+    for parameter, value in by_name.items():
+        if parameter in variables or parameter not in parameters[code.co_posonlyargcount :]:
+            raise path.refused(f"calls {name} with a wrong argument {parameter}")
+        variables[parameter] = value
+    defaults = function.__defaults__ or ()
+    for parameter, value in zip(parameters[count - len(defaults) : count], defaults, strict=True):
+        variables.setdefault(parameter, Known(value, parameter))
+    by_default = function.__kwdefaults__ or {}
+    for parameter in parameters[count:]:
+        if parameter not in variables and parameter in by_default:
+            value = path.lifting.guards.name(by_default, parameter)
+            variables[parameter] = Known(value, parameter)
+    if len(arguments) > count or len(variables) < len(parameters):
+        takes = f"{count} argument{'' if count == 1 else 's'}"
+        raise path.refused(f"calls {name}, which takes {takes}, with {len(arguments)}")
+    return variables
+
+
+def _has_try(code: CodeType) -> bool:
+    return bool(getattr(code, "co_exceptiontable", b"")) and _HANDLES in code.co_code[::2]
+
+
+def _check_count(path: Path, name: str, allowed: tuple[int, int], count: int) -> None:
+    if not allowed[0] <= count <= allowed[1]:
+        raise path.refused(f"calls {name} with {count} argument{'' if count == 1 else 's'}")
+
+
+def _name(known: Known) -> str:
+    return known.name or getattr(known.value, "__qualname__", "") or told(known)
+
+
+_GENERATOR = 0x20
+_STARRED = 0x04 | 0x08
+_COROUTINE = 0x80 | 0x200
+_HANDLES = dis.opmap.get("PUSH_EXC_INFO", -1)
+_EMPTY: dict[str, Any] = {"bool": False, "float": 0.0, "int": 0, "str": "", "tuple": ()}
+_TAKE_GENERATED = frozenset(("all", "any", "list", "max", "min", "sorted", "sum", "tuple"))
+_GETTERS = (operator.itemgetter, operator.attrgetter, operator.methodcaller)

@@ -1,0 +1,77 @@
+"""Guards: what a lifted function was when it was lifted, and whether that is so still."""
+
+from __future__ import annotations
+
+import sys
+from types import CellType, CodeType, FunctionType
+from typing import Any
+
+
+class Guards:
+    """The places that a lifted function reads beside its arguments, and what was there."""
+
+    __slots__ = ("_cells", "_functions", "_names")
+
+    def __init__(self) -> None:
+        self._names: dict[tuple[int, str], tuple[dict[str, Any], str, Any]] = {}
+        self._cells: dict[int, tuple[CellType, Any]] = {}
+        self._functions: dict[
+            int, tuple[FunctionType, CodeType, tuple[Any, ...] | None, dict[str, Any] | None]
+        ] = {}
+
+    def name(self, names: dict[str, Any], name: str) -> Any:
+        """What has the name, or MISSING; from now on it must stay so."""
+        value = names.get(name, MISSING)
+        self._names[id(names), name] = (names, name, value)
+        return value
+
+    def cell(self, cell: CellType) -> Any:
+        """What is in the cell, or MISSING; from now on it must stay there."""
+        try:
+            value = cell.cell_contents
+        except ValueError:
+            return MISSING
+        self._cells[id(cell)] = (cell, value)
+        return value
+
+    def function(self, function: FunctionType) -> None:
+        """The function must stay as it is."""
+        code, defaults = function.__code__, function.__defaults__
+        self._functions[id(function)] = (function, code, defaults, function.__kwdefaults__)
+
+    def hold(self) -> bool:
+        """Whether all is as it was, and nobody watches how functions run."""
+        if sys.gettrace() is not None or sys.getprofile() is not None or _monitored():
+            return False
+        for names, name, value in self._names.values():
+            if names.get(name, MISSING) is not value:
+                return False
+        for cell, value in self._cells.values():
+            try:
+                if cell.cell_contents is not value:
+                    return False
+            except ValueError:  # it is empty by now
+                return False
+        for function, code, defaults, by_name in self._functions.values():
+            if (
+                function.__code__ is not code
+                or function.__defaults__ is not defaults
+                or function.__kwdefaults__ is not by_name
+            ):
+                return False
+        return True
+
+
+class _Missing:
+    """No value."""
+
+
+MISSING = _Missing()
+
+
+def _monitored() -> bool:
+    """Whether a debugger, profiler or measurement of coverage uses `sys.monitoring`."""
+    if sys.version_info < (3, 12):
+        return False
+    tool = sys.monitoring.get_tool
+    return any(tool(number) is not None for number in range(6))
