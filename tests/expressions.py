@@ -73,6 +73,10 @@ def _step(step: Step, registers: list[Any]) -> Any:
         return format(_CONVERSIONS[conversion](operands[0]), spec)
     if operation == "call":
         return _call(value, operands)
+    if operation == "method" and value in ("items", "keys", "values"):
+        if type(operands[0]) is not dict:
+            raise GaveUp("no dict")
+        return list(getattr(operands[0], value)())
     if operation == "method":
         if type(operands[0]) not in _RECEIVERS.get(value, (str,)):
             raise GaveUp(f"{value} of {type(operands[0]).__name__}")
@@ -91,7 +95,8 @@ def _call(name: str, operands: list[Any]) -> Any:
     if name.startswith("isinstance:"):
         classes = name.removeprefix("isinstance:").split("|")
         return isinstance(operands[0], tuple(_CLASSES[of] for of in classes))
-    return _BUILTINS[name](*operands)
+    value = _BUILTINS[name](*operands)
+    return list(value) if name in ("enumerate", "range", "reversed", "zip") else value
 
 
 def _slice(of: Any, start: Any, stop: Any, step: Any) -> Any:
@@ -136,8 +141,8 @@ _RECEIVERS: dict[str, Sequence[type]] = {
 _BUILTINS: dict[str, Callable[..., Any]] = {
     of.__name__: of
     for of in (
-        *(abs, all, any, ascii, chr, float, int, len, list, max, min, ord, repr),
-        *(round, sorted, str, sum, tuple),
+        *(abs, all, any, ascii, chr, dict, enumerate, float, int, len, list, max, min, ord),
+        *(range, repr, reversed, round, sorted, str, sum, tuple, zip),
     )
 }
 _CLASSES: dict[str, type] = {

@@ -202,6 +202,12 @@ def scale(n, by=2):
 def clean(t):
     t = t.strip()
     return t.lower() if len(t) > 1 else t
+def pick(one, other):
+    return one or other
+def rest(one, *others, **more):
+    return (others, more, one)
+def without(record, *names):
+    return {name: value for name, value in record.items() if name not in names}
 def twice(n):
     return (m := n) + m
 first = itemgetter(0)
@@ -255,6 +261,12 @@ pow(N, 2)
 divmod(N, 7)[1]
 (lambda q: q + N)(N)
 twice(N)
+pick(*(N, N))
+pick(*S)
+min(N, N, key=lambda q: -q)
+max(S, S, key=first)
+sum(range(N & 7))
+sum(q for q in M.values())
 """
 _CONSTANT_TEXTS = "''\n'a'\n' '\n','\n'the'\n'ß'\nword\nNAMES[1]"
 _TEXTS = """
@@ -355,6 +367,16 @@ list(T)
 [[p, q] for p, q in [(N, T), (N, T)]]
 [[p for p in q] for q in S]
 tuple(q for q in S if F)
+[(p, q) for p, q in enumerate(S)]
+[[p, q] for p, q in zip(S, S)]
+[M[q] for q in ('a', 'b')]
+[(q, N) for q in NAMES]
+[q for q in (T, T) if q != 'a']
+[N for q in range(2)]
+list(M.items())
+tuple(M.values())
+list(reversed(S))
+rest(N, T, A)
 (S if F else S)
 (S or S)
 sorted([N, N])
@@ -372,6 +394,13 @@ dict(M)
 dict(a=N, c=T)
 dict(zip(NAMES, (N, T, A)))
 dict(zip(NAMES, S))
+dict(zip(S, S))
+{q: p for q, p in M.items()}
+{q: p for q, p in M.items() if q != 'a'}
+{q: N for q in T.split()}
+{q: A for q in NAMES}
+{q: M[q] for q in ('a', 'b') if q}
+without(M, 'a', 'd')
 (M if F else M)
 (M or M)
 """

@@ -9,12 +9,24 @@ from collections.abc import Sequence
 from types import BuiltinFunctionType, CodeType, FunctionType
 from typing import Any
 
+from engine.expression import written
+from engine.expression.frame import Frame
 from engine.expression.operations import binary, item, unary
-from engine.expression.path import Frame, Path, told
-from engine.expression.pure import CALLABLES, CALLS, CLASS_METHODS, CLASSES, METHODS, OPERATORS
+from engine.expression.path import Path, told
+from engine.expression.pure import (
+    CALLABLES,
+    CALLS,
+    CLASS_METHODS,
+    CLASSES,
+    ITERATORS,
+    METHODS,
+    OPERATORS,
+    VIEWS,
+    is_constant,
+)
 from engine.expression.symbols import (
     Display,
-    Generated,
+    Iterable,
     Iterator,
     Known,
     Made,
@@ -58,6 +70,10 @@ def call(
     if type(function) is functools.partial and not function.keywords:
         first = [Known(argument) for argument in function.args]
         return call(path, Known(function.func), first + arguments, by_name)
+    if any(function is getter for getter in _GETTERS):
+        known = [of.value for of in arguments if type(of) is Known and is_constant(of.value)]
+        if known and len(known) == len(arguments):
+            return Known(function(*known))
     if type(function) in _GETTERS and len(arguments) == 1:
         return _getter(path, function, arguments[0])
     if type(function) is BuiltinFunctionType and type(function.__self__) in (str, bytes):
@@ -65,29 +81,55 @@ def call(
     raise path.refused(f"calls {_name(callee)}")
 
 
+def call_with_items(path: Path, callee: Symbol, items: Symbol) -> Symbol | None:
+    """The value of `callee(*items)`, as of `call`."""
+    if type(items) is Display and items.operation != "dict":
+        return call(path, callee, items.items, {})
+    function = callee.value if type(callee) is Known else None
+    if type(function) is not FunctionType or function.__defaults__ or type(items) is not int:
+        raise path.refused("has a call with *")
+    if function.__code__.co_flags & _TAKES_MORE:
+        raise path.refused("has a call with *")
+    count = function.__code__.co_argcount
+    values = path.value("unpack", items, value=count)
+    return call(path, callee, [path.value("item", values, Known(at)) for at in range(count)], {})
+
+
 def failure(path: Path) -> Symbol:
     """A step that fails whenever it runs, so that the function is called."""
     return path.value("item", Known(()), Known(0))
 
 
-def _builtin(path: Path, name: str, arguments: list[Symbol], by_name: dict[str, Symbol]) -> Symbol:
+def _builtin(
+    path: Path, name: str, arguments: list[Symbol], by_name: dict[str, Symbol]
+) -> Symbol | None:
+    count = len(arguments)
     if name == "dict" and not arguments:
         items = [symbol for key, value in by_name.items() for symbol in (Known(key), value)]
         return path.value("dict", *items)
-    if name == "zip" and by_name.keys() <= {"strict"}:
-        return _pairs(path, arguments)
+    if name == "zip" and count == 2 and by_name.keys() <= {"strict"}:
+        strict = by_name.get("strict", Known(False))
+        if type(strict) is Known and type(strict.value) is bool:
+            return Pairs(arguments[0], arguments[1], strict.value)
+    if name in written.BY_KEY and by_name.keys() == {"key"} and count == 2:
+        _function(path, name, written.BY_KEY[name], arguments, by_name)
+        return None
     if by_name:
         raise path.refused(f"calls {name} with arguments by name")
-    _check_count(path, name, CALLS[name], len(arguments))
+    if name in ITERATORS:
+        _check_count(path, name, ITERATORS[name], count)
+        register = path.value("call", *map(path.iterated, arguments), value=name)
+        return Iterable(register, f"the iterator of {name}()")
+    _check_count(path, name, CALLS[name], count)
     if not arguments:
         return Known(_EMPTY[name]) if name in _EMPTY else Display(name, [])
-    first = arguments[0]
-    if type(first) is Generated and name in _TAKE_GENERATED:
-        if name == "list":
-            return first.items
-        first = arguments[0] = first.items
     if name == "dict":
-        return _dict(path, first)
+        return _dict(path, arguments[0])
+    if name in _TAKE_ITERATORS:
+        first = arguments[0] = path.iterated(arguments[0])
+        if name in ("list", "tuple") and type(first) is Display and first.operation != "dict":
+            return Display(name, first.items)
+    first = arguments[0]
     if name == "isinstance":
         return path.value("call", first, value=f"isinstance:{_classes(path, arguments[1])}")
     if name == "divmod":
@@ -100,21 +142,17 @@ def _builtin(path: Path, name: str, arguments: list[Symbol], by_name: dict[str, 
 
 
 def _dict(path: Path, of: Symbol) -> Symbol:
-    if type(of) is not Pairs:
-        return path.value("merge", path.value("dict"), of)
-    values = path.value("unpack", of.of, value=len(of.names))
-    items: list[Symbol] = []
-    for number, name in enumerate(of.names):
-        items += [Known(name), path.value("item", values, Known(number))]
-    return path.value("dict", *items)
-
-
-def _pairs(path: Path, arguments: list[Symbol]) -> Symbol:
-    if len(arguments) == 2:
-        names, of = arguments
-        if type(names) is Known and type(names.value) is tuple:
-            return Pairs(names.value, of)
-    raise path.refused("calls zip, but as in dict(zip(NAMES, values)) with a constant tuple")
+    if type(of) is Pairs and type(of.names) is Known and type(of.names.value) is tuple:
+        path.consumed(of)
+        names = of.names.value
+        values = path.value("unpack", of.of, value=len(names))
+        items: list[Symbol] = []
+        for number, name in enumerate(names):
+            items += [Known(name), path.value("item", values, Known(number))]
+        return path.value("dict", *items)
+    if type(of) in (Iterable, Pairs):
+        return path.value("call", path.iterated(of), value="dict")
+    return path.value("merge", Display("dict", []), of)
 
 
 def _classes(path: Path, symbol: Symbol) -> str:
@@ -135,13 +173,15 @@ def _method(
 ) -> Symbol:
     if type(receiver) is Known and not isinstance(receiver.value, (str, bytes, tuple)):
         raise path.refused(f"calls {_name(receiver)}.{name}")
+    if name in VIEWS and not arguments and not by_name:
+        return Iterable(path.value("method", receiver, value=name), f"the view of .{name}()")
     if name not in METHODS:
         raise path.refused(f"calls .{name}()")
     if by_name:
         raise path.refused(f"calls .{name}() with arguments by name")
     _check_count(path, f".{name}()", METHODS[name], len(arguments))
-    if name == "join" and type(arguments[0]) is Generated:
-        arguments = [arguments[0].items]
+    if name == "join":
+        arguments = [path.iterated(arguments[0])]
     return path.value("method", receiver, *arguments, value=name)
 
 
@@ -233,13 +273,10 @@ def _bound(
     """The parameters of a function and their values."""
     code = function.__code__
     count = code.co_argcount
-    if code.co_flags & _STARRED:
-        known = function.__globals__ is path.here.globals or path.here.caller is None
-        raise path.refused(
-            f"calls {name}, which takes * or ** arguments" if known else f"calls {name}"
-        )
     parameters = code.co_varnames[: count + code.co_kwonlyargcount]
     variables = dict(zip(parameters[:count], arguments, strict=False))
+    if len(arguments) > count and not code.co_flags & _TAKES_MORE:
+        raise path.refused(f"calls {name}, which takes {_arguments(count)}, with {len(arguments)}")
     for parameter, value in by_name.items():
         if parameter in variables or parameter not in parameters[code.co_posonlyargcount :]:
             raise path.refused(f"calls {name} with a wrong argument {parameter}")
@@ -252,10 +289,21 @@ def _bound(
         if parameter not in variables and parameter in by_default:
             value = path.lifting.guards.name(by_default, parameter)
             variables[parameter] = Known(value, parameter)
-    if len(arguments) > count or len(variables) < len(parameters):
-        takes = f"{count} argument{'' if count == 1 else 's'}"
-        raise path.refused(f"calls {name}, which takes {takes}, with {len(arguments)}")
+    if missing := [parameter for parameter in parameters if parameter not in variables]:
+        if missing[0] in parameters[:count]:
+            takes = f"which takes {_arguments(count)}, with {len(arguments)}"
+            raise path.refused(f"calls {name}, {takes}")
+        raise path.refused(f"calls {name} without its argument {missing[0]}")
+    others = iter(code.co_varnames[len(parameters) :])
+    if code.co_flags & _TAKES_MORE:
+        variables[next(others)] = Display("tuple", list(arguments[count:]))
+    if code.co_flags & _TAKES_MORE_BY_NAME:
+        variables[next(others)] = Display("dict", [])
     return variables
+
+
+def _arguments(count: int) -> str:
+    return f"{count} argument{'' if count == 1 else 's'}"
 
 
 def _has_try(code: CodeType) -> bool:
@@ -264,7 +312,7 @@ def _has_try(code: CodeType) -> bool:
 
 def _check_count(path: Path, name: str, allowed: tuple[int, int], count: int) -> None:
     if not allowed[0] <= count <= allowed[1]:
-        raise path.refused(f"calls {name} with {count} argument{'' if count == 1 else 's'}")
+        raise path.refused(f"calls {name} with {_arguments(count)}")
 
 
 def _name(known: Known) -> str:
@@ -272,9 +320,10 @@ def _name(known: Known) -> str:
 
 
 _GENERATOR = 0x20
-_STARRED = 0x04 | 0x08
+_TAKES_MORE = 0x04
+_TAKES_MORE_BY_NAME = 0x08
 _COROUTINE = 0x80 | 0x200
 _HANDLES = dis.opmap.get("PUSH_EXC_INFO", -1)
 _EMPTY: dict[str, Any] = {"bool": False, "float": 0.0, "int": 0, "str": "", "tuple": ()}
-_TAKE_GENERATED = frozenset(("all", "any", "list", "max", "min", "sorted", "sum", "tuple"))
+_TAKE_ITERATORS = frozenset(("all", "any", "list", "max", "min", "sorted", "sum", "tuple"))
 _GETTERS = (operator.itemgetter, operator.attrgetter, operator.methodcaller)

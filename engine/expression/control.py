@@ -1,20 +1,17 @@
-"""Opcodes of displays, calls, jumps and loops."""
+"""Opcodes of calls, functions and jumps."""
 
 from __future__ import annotations
 
-import dis
 import sys
 from types import CodeType
 
-from engine.expression.calls import call, failure
-from engine.expression.operations import item, same, unary
+from engine.expression.calls import call, call_with_items, failure
+from engine.expression.operations import same
 from engine.expression.path import End, Path
 from engine.expression.symbols import (
-    COLLECTED,
+    BUILTIN,
     NULL,
-    Display,
-    Generated,
-    Iterator,
+    Iterable,
     Known,
     Made,
     Symbol,
@@ -24,118 +21,6 @@ from engine.expression.tree import Return
 
 CONTROL = Table()
 _of = CONTROL.of
-
-
-# Tuples, lists and dicts
-
-
-@_of("BUILD_TUPLE")
-def _build_tuple(path: Path, argument: int) -> End | None:
-    path.here.stack.append(Display("tuple", path.here.pop(argument)))
-    return None
-
-
-@_of("BUILD_LIST")
-def _build_list(path: Path, argument: int) -> End | None:
-    path.here.stack.append(Display("list", path.here.pop(argument)))
-    return None
-
-
-@_of("LIST_APPEND")
-def _append(path: Path, argument: int) -> End | None:
-    frame = path.here
-    value = frame.stack.pop()
-    if frame.stack[-argument] is COLLECTED:
-        frame.collected = value
-    else:
-        frame.stack[-argument] = _extended(path, frame.stack[-argument], Display("list", [value]))
-    return None
-
-
-@_of("LIST_EXTEND")
-def _extend(path: Path, argument: int) -> End | None:
-    stack = path.here.stack
-    value = stack.pop()
-    stack[-argument] = _extended(path, stack[-argument], value)
-    return None
-
-
-def _extended(path: Path, of: Symbol, by: Symbol) -> Symbol:
-    """`[*of, *by]`."""
-    if type(of) is Display:
-        if type(by) is Display:
-            return Display("list", of.items + by.items)
-        if type(by) is Known and type(by.value) is tuple:
-            return Display("list", of.items + [Known(value) for value in by.value])
-    return path.value("extend", of, by)
-
-
-@_of("LIST_TO_TUPLE")
-def _list_to_tuple(path: Path, argument: int) -> End | None:
-    stack = path.here.stack
-    of = stack.pop()
-    if type(of) is Display:
-        stack.append(Display("tuple", of.items))
-    else:
-        stack.append(path.value("call", of, value="tuple"))
-    return None
-
-
-@_of("CALL_INTRINSIC_1")
-def _intrinsic(path: Path, argument: int) -> End | None:
-    if argument == _LIST_TO_TUPLE:
-        return _list_to_tuple(path, argument)
-    if argument == _UNARY_POSITIVE:
-        path.here.stack.append(unary(path, "positive", path.here.stack.pop()))
-        return None
-    raise path.refused("has something that is not understood")
-
-
-@_of("BUILD_MAP")
-def _build_dict(path: Path, argument: int) -> End | None:
-    path.here.stack.append(path.value("dict", *path.here.pop(2 * argument)))
-    return None
-
-
-@_of("BUILD_CONST_KEY_MAP")
-def _build_dict_of(path: Path, argument: int) -> End | None:
-    *values, names = path.here.pop(argument + 1)
-    items = [of for name, value in zip(names.value, values, strict=True) for of in (name, value)]
-    for at in range(0, len(items), 2):
-        items[at] = Known(items[at])
-    path.here.stack.append(path.value("dict", *items))
-    return None
-
-
-@_of("DICT_UPDATE")
-def _update(path: Path, argument: int) -> End | None:
-    stack = path.here.stack
-    value = stack.pop()
-    stack[-argument] = path.value("merge", stack[-argument], value)
-    return None
-
-
-@_of("MAP_ADD")
-def _add_item(path: Path, argument: int) -> End | None:
-    stack = path.here.stack
-    key_and_value = path.here.pop(2)
-    if type(stack[-argument]) is not int:
-        raise path.refused("has a comprehension of a dict")
-    more = path.value("dict", *key_and_value)
-    stack[-argument] = path.value("merge", stack[-argument], more)
-    return None
-
-
-@_of("UNPACK_SEQUENCE")
-def _unpack(path: Path, argument: int) -> End | None:
-    stack = path.here.stack
-    of = stack.pop()
-    if type(of) is Display and len(of.items) == argument:
-        stack += reversed(of.items)
-        return None
-    values = path.value("unpack", of, value=argument)
-    stack += reversed([item(path, values, Known(at)) for at in range(argument)])
-    return None
 
 
 # Calls and functions
@@ -183,6 +68,22 @@ def _call_by_name(path: Path, argument: int) -> End | None:
     return _call(path, argument)
 
 
+@_of("CALL_FUNCTION_EX")
+def _call_with_items(path: Path, argument: int) -> End | None:
+    frame = path.here
+    if (argument & 1 or sys.version_info >= (3, 14)) and frame.stack.pop() is not NULL:
+        raise path.refused("has a call with **")
+    items = frame.stack.pop()
+    callee = frame.stack.pop()
+    if sys.version_info >= (3, 11):
+        other = frame.stack.pop()
+        callee = other if callee is NULL else callee
+    value = call_with_items(path, callee, items)
+    if value is not None:
+        frame.stack.append(value)
+    return None
+
+
 def _called(
     path: Path, callee: Symbol, arguments: list[Symbol], names: tuple[str, ...]
 ) -> End | None:
@@ -228,7 +129,7 @@ def _return(path: Path, argument: int) -> End | None:
     frame = path.here
     value = frame.stack.pop()
     if frame.code.co_flags & _GENERATOR:
-        value = Generated(frame.generated)
+        value = Iterable(frame.generated, "a generator")
     caller = frame.caller
     assert caller is not None
     if caller.caller is None:
@@ -242,6 +143,23 @@ def _return(path: Path, argument: int) -> End | None:
 def _return_constant(path: Path, argument: int) -> End | None:
     path.here.stack.append(Known(path.here.code.co_consts[argument]))
     return _return(path, argument)
+
+
+@_of("LOAD_ASSERTION_ERROR")
+def _load_assertion_error(path: Path, argument: int) -> End | None:
+    path.here.stack.append(Known(AssertionError, "AssertionError"))
+    return None
+
+
+@_of("LOAD_COMMON_CONSTANT")
+def _load_common_constant(path: Path, argument: int) -> End | None:
+    """Since Python 3.14: an exception, or a builtin, to see whether the name `all` stands for it.
+
+    If it does, there is a loop instead of the call; the way of the call is as good.
+    """
+    known = Known(AssertionError, "AssertionError") if argument == 0 else BUILTIN
+    path.here.stack.append(known)
+    return None
 
 
 @_of("RAISE_VARARGS")
@@ -341,66 +259,5 @@ def _target(path: Path, argument: int) -> int:
     return (0 if sys.version_info < (3, 11) else path.here.pc) + 2 * argument
 
 
-# Loops of comprehensions and generator expressions
-
-
-@_of("GET_ITER")
-def _iterate(path: Path, argument: int) -> End | None:
-    stack = path.here.stack
-    of = stack.pop()
-    stack.append(of if type(of) is Iterator else Iterator(of))
-    return None
-
-
-@_of("FOR_ITER")
-def _each(path: Path, argument: int) -> End | None:
-    frame = path.here
-    stack = frame.stack
-    generates = bool(frame.code.co_flags & _GENERATOR) and len(stack) == 1
-    listed = len(stack) > 1 and type(stack[-2]) is Display and stack[-2].operation == "list"
-    if type(stack[-1]) is not Iterator or not (generates or (listed and not stack[-2].items)):
-        raise path.refused("has a loop")
-    target = frame.pc + 2 * argument
-    if not generates:
-        stack[-2] = COLLECTED
-    items = path.each(stack[-1].of, target)
-    stack.pop()
-    if generates:
-        frame.generated = items
-    else:
-        stack[-1] = items
-    frame.pc = _after_loop(frame.instructions, target)
-    return None
-
-
-def _after_loop(instructions: bytes, at: int) -> int:
-    """Where the code goes on behind a loop, without what takes the iterator off the stack."""
-    if dis.opname[instructions[at]] == "END_FOR":
-        at += 2
-        if dis.opname[instructions[at]] == "POP_ITER" or sys.version_info[:2] == (3, 13):
-            at += 2
-    elif dis.opname[instructions[at]] == "POP_ITER":
-        at += 2
-    return at
-
-
-@_of("RETURN_GENERATOR")
-def _start_generator(path: Path, argument: int) -> End | None:
-    path.here.stack.append(NULL)  # a generator, which the next opcode takes off
-    return None
-
-
-@_of("YIELD_VALUE")
-def _yield(path: Path, argument: int) -> End | None:
-    frame = path.here
-    if frame.loop < 0 or not frame.code.co_flags & _GENERATOR:
-        raise path.refused("is a generator")
-    frame.collected = frame.stack.pop()
-    frame.stack.append(Known(None))
-    return None
-
-
 _CLOSURE = 8
 _GENERATOR = 0x20
-_LIST_TO_TUPLE = 6
-_UNARY_POSITIVE = 5

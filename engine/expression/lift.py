@@ -9,6 +9,7 @@ from typing import Any
 
 from engine.expression.calls import call
 from engine.expression.control import CONTROL
+from engine.expression.displays import DISPLAYS
 from engine.expression.guards import Guards
 from engine.expression.path import Lifting, Path, Refused
 from engine.expression.symbols import Known
@@ -65,4 +66,4 @@ def lift(function: Callable[..., Any], arguments: int) -> Lifted | Refusal:
 
 
 _NAMED = (FunctionType, BuiltinFunctionType, type)
-_HANDLERS = by_number(VALUES, CONTROL)
+_HANDLERS = by_number(VALUES, DISPLAYS, CONTROL)

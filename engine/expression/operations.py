@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from engine.expression.path import Path
-from engine.expression.symbols import Converted, Display, Known, Slice, Symbol
+from engine.expression.symbols import BUILTIN, Converted, Display, Known, Slice, Symbol
 
 
 def binary(path: Path, operation: str, left: Symbol, right: Symbol) -> Symbol:
@@ -38,7 +38,7 @@ def in_place(path: Path, operation: str, left: Symbol, right: Symbol) -> Symbol:
         else operation == "*" and not _is_plain(path, left)
     )
     if changes:
-        raise path.refused(f"has {operation}=, which may change a list or a dict,")
+        raise path.refused(f"has {operation}=, which may change a list or a dict")
     return binary(path, operation, left, right)
 
 
@@ -53,6 +53,7 @@ def item(path: Path, of: Symbol, at: Symbol) -> Symbol:
         return known
     if (
         type(of) is Display
+        and of.operation != "dict"
         and type(at) is Known
         and type(at.value) is int
         and -len(of.items) <= at.value < len(of.items)
@@ -70,6 +71,8 @@ def unary(path: Path, operation: str, of: Symbol) -> Symbol:
 
 def same(path: Path, left: Symbol, right: Symbol, negated: bool) -> Symbol:
     """`left is right`, or `left is not right`."""
+    if right is BUILTIN:
+        return Known(negated)
     sides = [side for side in (left, right) if not _is_single(side)]
     if len(sides) == 2:
         raise path.refused("has `is` of something other than None, True and False")
@@ -106,6 +109,8 @@ def _folded(operation: str, left: Symbol, right: Symbol) -> Known | None:
     """The value, if both are known and small."""
     if type(left) is not Known or type(right) is not Known or operation not in _FOLDED:
         return None
+    if type(left.value) is str and type(right.value) is str and operation in ("==", "!="):
+        return Known((left.value == right.value) is (operation == "=="))
     if type(right.value) not in _NUMBERS:
         return None
     if type(left.value) not in ((tuple, str) if operation == "item" else _NUMBERS):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import dis
-from collections.abc import Callable, Mapping, Sequence
-from types import CellType, CodeType
+from collections.abc import Callable, Sequence
+from types import CellType
 from typing import Any, TypeAlias
 
+from engine.expression.frame import CACHE, EXTENDED, Frame
 from engine.expression.guards import MISSING, Guards
 from engine.expression.pure import is_constant
-from engine.expression.symbols import NULL, UNBOUND, Display, Known, Symbol
+from engine.expression.symbols import NULL, UNBOUND, Display, Iterable, Known, Pairs, Symbol
 from engine.expression.tree import Block, Branch, Register, Return, Skip, Step
 
 End: TypeAlias = "Return | Branch | Skip"
@@ -30,94 +30,6 @@ class Lifting:
         self.guards = Guards()
         self.operations = 0
         self.blocks = 0
-
-
-class Frame:
-    """A function at work: the one that is lifted, or one that it calls."""
-
-    __slots__ = (
-        "builtins",
-        "caller",
-        "code",
-        "collected",
-        "free",
-        "generated",
-        "globals",
-        "instructions",
-        "local_names",
-        "loop",
-        "name",
-        "names",
-        "pc",
-        "stack",
-        "start",
-        "variables",
-    )
-
-    def __init__(
-        self,
-        code: CodeType,
-        variables: dict[str, Symbol],
-        free: Mapping[str, CellType | Symbol],
-        globals_: dict[str, Any],
-        builtins: dict[str, Any],
-        caller: Frame | None,
-        name: str = "",
-    ) -> None:
-        self.name = name
-        self.code = code
-        self.instructions = code.co_code + _STOP
-        self.local_names = _local_names(code)
-        self.variables = variables
-        self.free = free
-        self.globals = globals_
-        self.builtins = builtins
-        self.caller = caller
-        self.stack: list[Symbol] = []
-        self.pc = 0
-        self.start = 0
-        self.loop = -1
-        self.collected: Symbol | None = None
-        self.generated: Symbol = UNBOUND
-        self.names: tuple[str, ...] = ()
-
-    def copy(self) -> Frame:
-        """The same, for another way on."""
-        frame = Frame.__new__(Frame)
-        frame.name = self.name
-        frame.code = self.code
-        frame.instructions = self.instructions
-        frame.local_names = self.local_names
-        frame.variables = self.variables.copy()
-        frame.free = self.free
-        frame.globals = self.globals
-        frame.builtins = self.builtins
-        frame.caller = None if self.caller is None else self.caller.copy()
-        frame.stack = self.stack.copy()
-        frame.pc = self.pc
-        frame.start = self.start
-        frame.loop = self.loop
-        frame.collected = self.collected
-        frame.generated = self.generated
-        frame.names = self.names
-        return frame
-
-    def pop(self, count: int) -> list[Symbol]:
-        """The last symbols of the stack, in their order."""
-        if not count:
-            return []
-        popped = self.stack[-count:]
-        del self.stack[-count:]
-        return popped
-
-    def place(self) -> str:
-        """The line that runs: `, line 12`."""
-        if self.caller is None:
-            return ""
-        for start, end, line in self.code.co_lines():
-            if start <= self.start < end and line is not None:
-                return f", line {line}"
-        return ""
 
 
 class Path:
@@ -169,10 +81,10 @@ class Path:
             instructions = frame.instructions
             opcode, argument = instructions[pc], instructions[pc + 1]
             pc += 2
-            while opcode == _EXTENDED:
+            while opcode == EXTENDED:
                 opcode, argument = instructions[pc], argument << 8 | instructions[pc + 1]
                 pc += 2
-            while instructions[pc] == _CACHE:
+            while instructions[pc] == CACHE:
                 pc += 2
             frame.pc = pc
             lifting.operations += 1
@@ -182,7 +94,7 @@ class Path:
                 return Block(tuple(steps), end)
 
     def _end_of_item(self, frame: Frame) -> End:
-        if frame.collected is None:
+        if frame.collected is None or frame.unrolled:
             return Skip()
         return Return(self.register(frame.collected))
 
@@ -223,7 +135,31 @@ class Path:
             register = self.emit(symbol.operation, items)
             self._known[id(symbol)] = (register, symbol)
             return register
-        raise self.refused(f"uses {_TOLD.get(kind.__name__, kind.__name__)} as a value")
+        what = symbol.name if kind is Iterable else _TOLD.get(kind.__name__, "something")
+        raise self.refused(f"uses {what} as a value")
+
+    def iterated(self, symbol: Symbol) -> Symbol:
+        """The symbol of a list or the like whose items are those of this symbol."""
+        kind = type(symbol)
+        if kind not in (Iterable, Pairs):
+            return symbol
+        self.consumed(symbol)
+        if kind is Iterable:
+            return symbol.items
+        if symbol.strict:
+            raise self.refused("calls zip with strict, but in dict(zip(NAMES, values))")
+        return self.value("call", symbol.names, symbol.of, value="zip")
+
+    def consumed(self, symbol: Symbol) -> None:
+        """Somebody goes through this symbol.
+
+        Raises:
+            Refused: somebody has done so.
+
+        """
+        if id(symbol) in self._known:
+            raise self.refused("goes through an iterator twice")
+        self._known[id(symbol)] = (-1, symbol)
 
     def branch(
         self, condition: Symbol, then: tuple[int, bool], otherwise: tuple[int, bool]
@@ -269,20 +205,51 @@ class Path:
             raise self.refused("has a loop")
         frame.pc = target
 
-    def each(self, of: Symbol, end: int) -> Register:
+    def each(self, of: Symbol, end: int) -> Symbol:
         """The list of what a loop, which starts here and ends there, makes of each item."""
-        source = self.register(of)
-        body = self.fork()
-        frame = body.here
-        frame.loop, frame.collected = frame.start, None
-        for name in _stored(frame, end):
-            frame.variables[name] = UNBOUND
-        frame.stack.append(body.next)
-        body.next += 1
-        register = self.emit("each", (source,), body.run())
-        for name in _stored(frame, end):
+        of = self.iterated(of)
+        stored = self.here.stored(end)
+        items = of.items if type(of) is Display else None
+        if type(of) is Known and type(of.value) is tuple:
+            items = [Known(value) for value in of.value]
+        results: Symbol = None
+        if items is not None and len(items) <= _UNROLLED:
+            results = self._unrolled(items, stored)
+        if results is None:
+            source = self.register(of)
+            body = self._body(self.next, stored, self, unrolled=False)
+            body.next += 1
+            results = self.emit("each", (source,), body.run())
+        for name in stored:
             self.here.variables[name] = UNBOUND
-        return register
+        return results
+
+    def _body(self, item: Symbol, stored: set[str], after: Path, unrolled: bool) -> Path:
+        """The path through a loop's body for an item, behind another path."""
+        body = after.fork()
+        body.here = frame = self.here.copy()
+        frame.loop, frame.collected, frame.unrolled = frame.start, None, unrolled
+        for name in stored:
+            frame.variables[name] = UNBOUND
+        frame.stack.append(item)
+        return body
+
+    def _unrolled(self, items: list[Symbol], stored: set[str]) -> Display | None:
+        """A loop through known items, one body behind the other, if no body has branches."""
+        path = self
+        steps: list[Step] = []
+        results: list[Symbol] = []
+        for item in items:
+            path = self._body(item, stored, path, unrolled=True)
+            block = path.run()
+            if isinstance(block.end, Branch):
+                return None
+            steps += block.steps
+            if path.here.collected is not None:
+                results.append(path.here.collected)
+        self.steps += steps
+        self.next, self.plain, self._known = path.next, path.plain, path._known
+        return Display("list", results)
 
     def variable(self, name: str) -> Symbol:
         """What is in a variable of the function."""
@@ -341,36 +308,9 @@ def told(known: Known) -> str:
     return f"{known.name}, {article} {kind}" if known.name else f"{article} {kind}"
 
 
-def _local_names(code: CodeType) -> tuple[str, ...]:
-    """The names of variables, as opcodes number them since Python 3.11."""
-    if not code.co_cellvars and not code.co_freevars:
-        return code.co_varnames
-    cells = tuple(name for name in code.co_cellvars if name not in code.co_varnames)
-    return code.co_varnames + cells + code.co_freevars
-
-
-def _stored(frame: Frame, end: int) -> set[str]:
-    """Variables that a loop from here to there stores."""
-    names: set[str] = set()
-    extended = 0
-    for at in range(frame.pc, end, 2):
-        opcode, argument = frame.instructions[at], frame.instructions[at + 1] | extended << 8
-        extended = argument if opcode == _EXTENDED else 0
-        name = dis.opname[opcode]
-        if name == "STORE_FAST_STORE_FAST":
-            names.update((frame.local_names[argument >> 4], frame.local_names[argument & 15]))
-        elif name == "STORE_FAST_LOAD_FAST":
-            names.add(frame.local_names[argument >> 4])
-        elif name == "STORE_FAST":
-            names.add(frame.local_names[argument])
-    return names
-
-
-_EXTENDED = dis.opmap["EXTENDED_ARG"]
-_CACHE = dis.opmap.get("CACHE", -1)
-_STOP = bytes((255, 0))
 _OPERATIONS = 4000
 _BLOCKS = 200
+_UNROLLED = 16
 _PLAIN = frozenset(
     (
         *("constant", "tuple", "-", "/", "//", "%", "**", "<<", ">>", "negative", "positive"),
@@ -385,12 +325,9 @@ _PLAIN_CALLS = frozenset(
     )
 )
 _TOLD = {
-    "Generated": "a generator",
     "Made": "a function that it makes",
     "Method": "a method",
-    "Mark": "something",
     "Iterator": "an iterator",
     "Pairs": "a zip",
     "Slice": "a slice",
-    "Converted": "something",
 }

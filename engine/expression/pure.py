@@ -34,9 +34,19 @@ CALLS: dict[str, tuple[int, int]] = {
     "str": (0, 1),
     "sum": (1, 1),
     "tuple": (0, 1),
-    "zip": (2, 2),
 }
 """Builtins, and the least and the most arguments that each may have."""
+
+ITERATORS: dict[str, tuple[int, int]] = {
+    "enumerate": (1, 2),
+    "range": (1, 3),
+    "reversed": (1, 1),
+    "zip": (2, MANY),
+}
+"""Builtins that give what one may go through; in an expression they give lists."""
+
+VIEWS = frozenset(("items", "keys", "values"))
+"""Methods of dicts that give what one may go through; in an expression they give lists."""
 
 METHODS: dict[str, tuple[int, int]] = {
     "capitalize": (0, 0),
@@ -92,7 +102,7 @@ CLASS_METHODS: dict[int, str] = {
 }
 """Methods that are functions of their class, such as `str.lower`, by `id`."""
 
-CALLABLES: dict[int, str] = {id(getattr(builtins, name)): name for name in CALLS}
+CALLABLES: dict[int, str] = {id(getattr(builtins, name)): name for name in (*CALLS, *ITERATORS)}
 """Builtins by `id`."""
 
 OPERATORS: dict[int, tuple[str, int]] = {

@@ -20,7 +20,7 @@ class Known:
 
 
 class Display:
-    """A tuple or list of symbols. It has no register before somebody needs one."""
+    """A tuple or list of symbols, or an empty dict. It has a register when somebody needs one."""
 
     __slots__ = ("items", "operation")
 
@@ -57,23 +57,25 @@ class Iterator:
         self.of = of
 
 
-class Generated:
-    """A generator expression that has run: a list of its items. Only some calls may take it."""
+class Iterable:
+    """A generator expression, a `zip` or the like, of a list of items. It is gone through once."""
 
-    __slots__ = ("items",)
+    __slots__ = ("items", "name")
 
-    def __init__(self, items: Symbol) -> None:
+    def __init__(self, items: Symbol, name: str) -> None:
         self.items = items
+        self.name = name
 
 
 class Pairs:
     """`zip(names, of)`, of which `dict` makes a dict."""
 
-    __slots__ = ("names", "of")
+    __slots__ = ("names", "of", "strict")
 
-    def __init__(self, names: tuple[Any, ...], of: Symbol) -> None:
+    def __init__(self, names: Symbol, of: Symbol, strict: bool) -> None:
         self.names = names
         self.of = of
+        self.strict = strict
 
 
 class Made:
@@ -107,5 +109,5 @@ class Mark:
 
 NULL = Mark("NULL")
 UNBOUND = Mark("unbound")
-CELL = Mark("cell")
+BUILTIN = Mark("builtin")
 COLLECTED = Mark("collected")

@@ -60,7 +60,7 @@ REFUSED = {
     "BUILD_SET": "makes a set",
     "SET_ADD": "makes a set",
     "SET_UPDATE": "makes a set",
-    "CALL_FUNCTION_EX": "has a call with * or **",
+    "DICT_MERGE": "has a call with **",
     "LOAD_BUILD_CLASS": "makes a class",
     "UNPACK_EX": "takes apart with *",
     "MATCH_CLASS": "has a match statement of classes",

@@ -35,9 +35,12 @@ class Step(NamedTuple):
     | format | a | f-string: `value` is (conversion, spec), of "", "s", "r" or "a" and a str |
     | join_text | … | f-string: `"".join((a, b, …))` of texts |
     | call | … | the builtin `value`, such as "len", with these arguments |
+    | call | … | "enumerate", "range", "reversed", "zip": a list of what they go through |
+    | call | a | "dict": `dict(a)`, for a that is a list of pairs |
     | call | a | `isinstance(a, (int, float))`, whose `value` is "isinstance:int\|float" |
     | unpack | a | `(*a,)`, which has `value` items, as in `x, y = a` |
     | method | a, … | the method `value` of a, such as "lower", with the other arguments |
+    | method | a | "items", "keys", "values": a list of them, for a that is a dict |
     | each | a | `[body(x) for x in a]`; `value` is the body's `Block` |
 
     A run gives up wherever an operand is an object of a subclass; where `-`, `&`, `|` or `^` has

@@ -6,8 +6,9 @@ import dis
 import sys
 from types import ModuleType
 
+from engine.expression.frame import Frame
 from engine.expression.operations import binary, formatted, in_place, item, joined, same, unary
-from engine.expression.path import End, Frame, Path, told
+from engine.expression.path import End, Path, told
 from engine.expression.pure import is_constant
 from engine.expression.symbols import (
     NULL,
@@ -32,7 +33,7 @@ def _nothing(path: Path, argument: int) -> End | None:
 # Constants
 
 
-@_of("LOAD_CONST", "LOAD_CONST_IMMORTAL", "LOAD_CONST_MORTAL")
+@_of("LOAD_CONST")
 def _load_constant(path: Path, argument: int) -> End | None:
     frame = path.here
     frame.stack.append(Known(frame.code.co_consts[argument]))
@@ -336,8 +337,10 @@ def _not(path: Path, argument: int) -> End | None:
 @_of("TO_BOOL")
 def _truth(path: Path, argument: int) -> End | None:
     frame = path.here
-    following = dis.opname[frame.instructions[frame.pc]]
-    if not following.startswith(("POP_JUMP_IF", "UNARY_NOT", "EXTENDED_ARG")):
+    at = frame.pc
+    while dis.opname[frame.instructions[at]] == "EXTENDED_ARG":
+        at += 2
+    if not dis.opname[frame.instructions[at]].startswith(("POP_JUMP_IF", "UNARY_NOT")):
         frame.stack.append(unary(path, "truth", frame.stack.pop()))
     return None  # the next opcode asks for its truth itself
 

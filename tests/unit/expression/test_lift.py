@@ -63,6 +63,22 @@ def counted(number):
     return total
 
 
+def without(record, *names):
+    return {name: value for name, value in record.items() if name not in names}
+
+
+def starred(*numbers, **more):
+    return numbers, more
+
+
+def one_of(number, other):
+    return number or other
+
+
+ASSERTING: dict[str, Any] = {}  # as text, since Pytest writes asserts in another way
+exec("def asserted(number):\n    assert number > 0, 'no'\n    return number", ASSERTING)
+
+
 def make(k):
     return lambda number: [number * k + n for n in range_of(number)]
 
@@ -139,6 +155,26 @@ LIFTED: list[tuple[Callable[..., Any], list[Any]]] = [
     (lambda number: (twice := number * 2) + twice, [2]),
     (lambda record: record.real, [1]),
     (lambda word: (str.lower(word), str.strip(word, "a")), ["aB"]),
+    (lambda record: {k: v for k, v in record.items() if k != "a"}, [{"a": 1, "b": 2}, {}, []]),
+    (
+        lambda record: (list(record.values()), tuple(record.keys()), sorted(record.keys())),
+        [{"a": 1}],
+    ),
+    (lambda record: {name: record[name] for name in NAMES}, [{"b": 2, "a": 1}, {"a": 1}]),
+    (lambda record: [record[name] for name in ("a", "b")], [{"b": 2, "a": 1}, {"a": 1}]),
+    (lambda record: [record[name] for name in NAMES if record[name]], [{"b": 2, "a": 0}]),
+    (lambda record: [record[name] for name in NAMES if name != "a"], [{"b": 2}]),
+    (lambda record: [(at, n) for at, n in enumerate(record, 1)], [["a", "b"], "ab"]),
+    (lambda record: [a + b for a, b in zip(record, (1, 2))], [[3, 4, 5], [3]]),  # noqa: B905
+    (lambda record: dict(zip(record, [1, 2])), ["ab", "abc"]),  # noqa: B905
+    (lambda number: [number for _ in range(3)], [1]),
+    (lambda items: list(reversed(items)), [[1, 2], "ab"]),
+    (lambda pair: min(pair, (1, 2), key=lambda of: (-of[0], *(of[at] for at in (1,)))), [(1, 1)]),
+    (lambda pair: max(pair, (1, 2), key=operator.itemgetter(1)), [(1, 1), (5, 2), (0, 3)]),
+    (lambda pair: without({"a": pair, "b": 1, "c": 2}, "b", "c"), [1]),
+    (lambda pair: starred(pair, *(pair, 1)), [1]),
+    (lambda pair: one_of(*pair), [(1, 2)]),
+    (ASSERTING["asserted"], [1, -1]),
     (make(3), [2]),
     (clean, [" A ", " "]),
     (category, [{"price": 101}, {"price": 11}, {"price": 1}, {"price": "a"}]),
@@ -268,10 +304,6 @@ def maybe(number):
     return result
 
 
-def starred(*numbers):
-    return numbers
-
-
 def calls_looped(numbers):
     return looped(numbers)
 
@@ -312,9 +344,10 @@ REFUSED: list[tuple[Callable[..., Any], str]] = [
     (lambda record: sys.maxsize in record.a.pop(), "calls .pop()"),
     (lambda words: sorted(words, key=len), "calls sorted with arguments by name"),
     (lambda word: word.split(sep=","), "calls .split() with arguments by name"),
-    (lambda words: print(*words), "has a call with * or **"),
+    (lambda words: print(*words), "has a call with *"),
+    (lambda words: scale(*words), "has a call with *"),
+    (lambda words: scale(**words), "has a call with **"),
     (lambda words: {w for w in words}, "makes a set"),  # noqa: C416
-    (lambda words: {w: 1 for w in words}, "has a loop"),  # noqa: C420
     (lambda words: (w for w in words), "uses a generator as a value"),
     (lambda word: {word, "a"}, "makes a set"),
     (lambda word: lambda: word, "uses a function that it makes as a value"),
@@ -324,10 +357,12 @@ REFUSED: list[tuple[Callable[..., Any], str]] = [
     (lambda word: word[0](1), "calls a function that is computed"),
     (lambda word: int(word, 16), "calls int with 2 arguments"),
     (lambda word: scale(), "calls scale, which takes 2 arguments, with 0"),
+    (lambda word: by_name(), "calls by_name without its argument number"),
     (lambda word: scale(1, 2, word), "calls scale, which takes 2 arguments, with 3"),
     (lambda word: scale(1, nothing=word), "calls scale with a wrong argument nothing"),
     (lambda word: isinstance(word, Echo), "calls isinstance with Echo"),
-    (lambda word: starred(word), "calls starred, which takes * or ** arguments"),
+    (lambda word: (words := (w for w in word), list(words), list(words)), "an iterator twice"),
+    (lambda word: word.items(), "uses the view of .items() as a value"),
     (looped, "has a loop"),
     (waited, "has a loop"),
     (tried, "has a try statement"),
@@ -343,7 +378,6 @@ REFUSED: list[tuple[Callable[..., Any], str]] = [
     (awaited, "is a coroutine function"),
     (recursive, "calls recursive, which calls itself"),
     (maybe, "reads result, which may have no value"),
-    (starred, "calls starred, which takes * or ** arguments"),
     (global_stored, "stores a global variable"),
     (stores_outside(), "count"),
     (Echo(), "an object of class Echo"),
