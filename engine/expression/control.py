@@ -157,8 +157,11 @@ def _load_common_constant(path: Path, argument: int) -> End | None:
 
     If it does, there is a loop instead of the call; the way of the call is as good.
     """
-    known = Known(AssertionError, "AssertionError") if argument == 0 else BUILTIN
-    path.here.stack.append(known)
+    if argument == 0:
+        return _load_assertion_error(path, argument)
+    if argument not in _TUPLE_ALL_ANY:
+        raise path.refused("has something that is not understood")
+    path.here.stack.append(BUILTIN)
     return None
 
 
@@ -260,4 +263,5 @@ def _target(path: Path, argument: int) -> int:
 
 
 _CLOSURE = 8
+_TUPLE_ALL_ANY = (2, 3, 4)
 _GENERATOR = 0x20

@@ -74,4 +74,4 @@ def _monitored() -> bool:
     if sys.version_info < (3, 12):
         return False
     tool = sys.monitoring.get_tool
-    return any(tool(number) is not None for number in range(6))
+    return not (tool(0) is tool(1) is tool(2) is tool(3) is tool(4) is tool(5) is None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import BuiltinFunctionType, FunctionType, MethodType
@@ -46,6 +47,8 @@ def lift(function: Callable[..., Any], arguments: int) -> Lifted | Refusal:
     'calls print, line 1'
     """
     kind = type(function)
+    if not _IS_KNOWN:
+        return Refusal(f"{sys.implementation.name} {sys.version.split()[0]} is not understood")
     if isinstance(function, MethodType):
         return Refusal(f"a method of an object of class {type(function.__self__).__name__}")
     path = Path(Lifting(_HANDLERS), arguments)
@@ -65,5 +68,6 @@ def lift(function: Callable[..., Any], arguments: int) -> Lifted | Refusal:
     return Lifted(Expression(arguments, body), path.lifting.guards)
 
 
+_IS_KNOWN = sys.implementation.name == "cpython" and sys.version_info < (3, 15)
 _NAMED = (FunctionType, BuiltinFunctionType, type)
 _HANDLERS = by_number(VALUES, DISPLAYS, CONTROL)
