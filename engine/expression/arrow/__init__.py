@@ -1,0 +1,1 @@
+"""Expressions over Arrow's columns: each step for all rows of a batch at once; needs PyArrow."""

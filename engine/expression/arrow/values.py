@@ -1,0 +1,277 @@
+"""What a value of an expression is for all rows of a batch at once.
+
+Each class stands for one Python object per row. A program makes nothing of a value before somebody
+looks at it: rows that a filter or a branch has chosen are taken out of a column at its first use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from engine.network import take_rows
+
+
+class GivesUp(Exception):
+    """The batch has something for which only the user's function knows the result; says what."""
+
+
+class Selection:
+    """Some of the rows, in any order and any number of times."""
+
+    def __init__(self, mask: pa.Array | None = None, places: Any = None) -> None:
+        self.mask = mask
+        self._places = places
+
+    @cached_property
+    def places(self) -> Any:
+        """Their numbers, as int64 of NumPy."""
+        if self.mask is None:
+            return self._places
+        return np.flatnonzero(self.mask.to_numpy(zero_copy_only=False))
+
+    def __call__(self, rows: Any) -> Any:
+        """These rows of an array or of a batch."""
+        try:
+            if self.mask is not None:
+                return rows.filter(self.mask)
+            return rows.take(pa.array(self._places))
+        except pa.ArrowNotImplementedError:  # string views, lists of them
+            places = pa.array(self.places)
+            if isinstance(rows, pa.RecordBatch):
+                return take_rows(rows, places)
+            return take_rows(pa.RecordBatch.from_arrays([rows], [""]), places).column(0)
+
+
+class Chosen:
+    """An array or a batch; of one that is to be cut, the rows are taken out when asked for."""
+
+    def __init__(self, rows: Any, selection: Selection | None = None) -> None:
+        self._rows = rows
+        self._selection = selection
+
+    @property
+    def rows(self) -> Any:
+        """The array or the batch."""
+        if self._selection is not None:
+            self._rows = self._selection(self._rows.rows)
+            self._selection = None
+        return self._rows
+
+
+class Constant:
+    """The same object in each row, which cannot change."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        self.kind = KIND_OF_CLASS.get(type(value), "other")
+
+    @cached_property
+    def scalar(self) -> pa.Scalar:
+        """As Arrow has it, of the type that a computed column of this kind has."""
+        if self.kind not in COMPUTED:
+            raise GivesUp(f"{self.value!r:.40} is in no column")
+        try:
+            return pa.scalar(self.value, COMPUTED[self.kind])
+        except OverflowError:
+            raise GivesUp(_BEYOND) from None
+
+
+class Column:
+    """An Arrow array, and what kind of Python objects it stands for; nulls are None."""
+
+    def __init__(self, kind: str, rows: Any) -> None:
+        self.kind = kind
+        self._rows = rows if isinstance(rows, Chosen) else Chosen(rows)
+
+    @property
+    def given(self) -> pa.Array:
+        """The array, of whatever type it came in."""
+        return self._rows.rows
+
+    @cached_property
+    def plain(self) -> pa.Array:
+        """The array in the type in which is computed: 64 bits, and no codes."""
+        given = self.given
+        kind = given.type
+        if pa.types.is_dictionary(kind):
+            given = given.dictionary_decode()
+        elif pa.types.is_run_end_encoded(kind):
+            given = pc.run_end_decode(given)
+        if self.kind not in COMPUTED or given.type in PLAIN[self.kind]:
+            return given
+        try:
+            return given.cast(COMPUTED[self.kind])
+        except pa.ArrowInvalid as error:
+            raise GivesUp(_BEYOND if self.kind == "int" else str(error)) from None
+
+    @property
+    def values(self) -> pa.Array:
+        """As `plain`, of rows of which none is None; gives up otherwise."""
+        if self.plain.null_count:
+            raise GivesUp(f"None among values of type {self.kind}")
+        return self.plain
+
+    @property
+    def numbers(self) -> Any:
+        """The values as an array of NumPy, without a copy."""
+        return self.values.to_numpy(zero_copy_only=False)
+
+    def select(self, selection: Selection) -> Column:
+        """The column in these rows."""
+        return Column(self.kind, Chosen(self._rows, selection))
+
+
+class Fields:
+    """A dict in each row, of the same keys in the same order. `batch` has it as a whole, if any."""
+
+    kind = "dict"
+
+    def __init__(
+        self, entries: dict[Any, Value], batch: Chosen | None = None, rows: Selection | None = None
+    ) -> None:
+        self._entries = entries
+        self._rows = rows
+        self.batch = batch
+
+    @cached_property
+    def entries(self) -> dict[Any, Value]:
+        """The value of each key."""
+        if (rows := self._rows) is None:
+            return self._entries
+        return {key: select(value, rows) for key, value in self._entries.items()}
+
+    def select(self, selection: Selection) -> Fields:
+        """The dicts in these rows."""
+        batch = None if self.batch is None else Chosen(self.batch, selection)
+        return Fields(self.entries, batch, selection)
+
+
+class Items:
+    """A tuple or a list in each row, all of the same length."""
+
+    def __init__(self, kind: str, items: Sequence[Value]) -> None:
+        self.kind = kind
+        self.items = list(items)
+
+    def select(self, selection: Selection) -> Items:
+        """The tuples or lists in these rows."""
+        return Items(self.kind, [select(item, selection) for item in self.items])
+
+
+class Lists:
+    """A list in each row: row `n` has the items from `offsets[n]` to `offsets[n + 1]`."""
+
+    kind = "list"
+
+    def __init__(self, items: Value, offsets: Any) -> None:
+        self.items = items
+        self.offsets = offsets
+
+    @property
+    def lengths(self) -> Any:
+        """How many items each has."""
+        return np.diff(self.offsets)
+
+    @property
+    def parents(self) -> Any:
+        """The row of each item."""
+        return np.repeat(np.arange(len(self.offsets) - 1), self.lengths)
+
+    def select(self, selection: Selection) -> Lists:
+        """The lists in these rows."""
+        starts, lengths = self.offsets[:-1][selection.places], self.lengths[selection.places]
+        offsets = offsets_of(lengths)
+        places = np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths)
+        return Lists(select(self.items, Selection(places=places)), offsets)
+
+
+Value: TypeAlias = Constant | Column | Fields | Items | Lists
+
+
+def select(value: Value, selection: Selection) -> Value:
+    """The value in these rows."""
+    return value if isinstance(value, Constant) else value.select(selection)
+
+
+def offsets_of(lengths: Any) -> Any:
+    """Where lists of these lengths begin, and where the last of them ends."""
+    return np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+
+
+def fixed(value: Value) -> list[Value] | None:
+    """The items of a tuple or list that has as many in each row; None for other values."""
+    if isinstance(value, Items):
+        return value.items
+    if isinstance(value, Constant) and type(value.value) is tuple:
+        return [Constant(item) for item in value.value]
+    return None
+
+
+def constant_of(found: Any) -> Value:
+    """An object of Python in each row: each has a list or a dict of its own."""
+    if type(found) is list:
+        return Items("list", [constant_of(item) for item in found])
+    if type(found) is dict:
+        return Fields({key: constant_of(item) for key, item in found.items()})
+    if type(found) is tuple:
+        return Items("tuple", [constant_of(item) for item in found])
+    if type(found) in KIND_OF_CLASS or type(found) is frozenset:
+        return Constant(found)
+    raise GivesUp(f"a constant of class {type(found).__name__}")
+
+
+def by_python(function: Callable[..., Any], operands: Sequence[Value]) -> Value | None:
+    """What the function gives for constants; None where one of the operands is none."""
+    values = []
+    for operand in operands:
+        if not isinstance(operand, Constant):
+            return None
+        values.append(operand.value)
+    return constant_of(tried(lambda: function(*values)))
+
+
+def tried(call: Callable[[], Any]) -> Any:
+    """What the call gives; gives up where it raises."""
+    try:
+        return call()
+    except Exception as error:  # noqa: BLE001  # the user's function raises it again
+        raise GivesUp(f"{type(error).__name__}: {error}") from None
+
+
+def told(value: Value) -> str:
+    """The kind of the value, for reasons."""
+    return type(value.value).__name__ if isinstance(value, Constant) else value.kind
+
+
+_BEYOND = "an integer beyond 64 bits"
+COMPUTED = {
+    "bool": pa.bool_(),
+    "int": pa.int64(),
+    "float": pa.float64(),
+    "str": pa.string(),
+    "bytes": pa.binary(),
+}
+"""The types of columns that are computed."""
+PLAIN = {
+    "bool": (pa.bool_(),),
+    "int": (pa.int64(),),
+    "float": (pa.float64(),),
+    "str": (pa.string(), pa.large_string()),
+    "bytes": (pa.binary(), pa.large_binary()),
+}
+"""The types with which is computed, by kind."""
+KIND_OF_CLASS = {
+    type(None): "none",
+    bool: "bool",
+    int: "int",
+    float: "float",
+    str: "str",
+    bytes: "bytes",
+    tuple: "tuple",
+}
