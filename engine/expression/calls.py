@@ -61,15 +61,16 @@ def call(
         return _builtin(path, name, arguments, by_name)
     if isinstance(function, type) and issubclass(function, BaseException):
         return failure(path)  # which the function makes only to raise it
+    if type(function) is functools.partial:
+        first = [Known(argument) for argument in function.args]
+        named = {name: Known(value, name) for name, value in function.keywords.items()}
+        return call(path, Known(function.func), first + arguments, named | by_name)
     if by_name:
         raise path.refused(f"calls {_name(callee)} with arguments by name")
     if (operation := OPERATORS.get(id(function))) is not None and operation[1] == len(arguments):
         return (binary if operation[1] == 2 else unary)(path, operation[0], *arguments)
     if (name := CLASS_METHODS.get(id(function))) is not None and arguments:
         return _method(path, arguments[0], name, arguments[1:], by_name)
-    if type(function) is functools.partial and not function.keywords:
-        first = [Known(argument) for argument in function.args]
-        return call(path, Known(function.func), first + arguments, by_name)
     if any(function is getter for getter in _GETTERS):
         known = [of.value for of in arguments if type(of) is Known and is_constant(of.value)]
         if known and len(known) == len(arguments):
@@ -125,7 +126,7 @@ def _builtin(
         return Known(_EMPTY[name]) if name in _EMPTY else Display(name, [])
     if name == "dict":
         return _dict(path, arguments[0])
-    if name in _TAKE_ITERATORS:
+    if name in _TAKE_ITERATORS and count == 1:
         first = arguments[0] = path.iterated(arguments[0])
         if name in ("list", "tuple") and type(first) is Display and first.operation != "dict":
             return Display(name, first.items)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from types import CellType, CodeType, FunctionType
 from typing import Any
 
@@ -10,16 +11,17 @@ from typing import Any
 class Guards:
     """The places that a lifted function reads beside its arguments, and what was there."""
 
-    __slots__ = ("_cells", "_functions", "_names")
+    __slots__ = ("_cells", "_collections", "_functions", "_names")
 
     def __init__(self) -> None:
-        self._names: dict[tuple[int, str], tuple[dict[str, Any], str, Any]] = {}
+        self._names: dict[tuple[int, str], tuple[Mapping[str, Any], str, Any]] = {}
         self._cells: dict[int, tuple[CellType, Any]] = {}
+        self._collections: dict[int, tuple[set[Any] | list[Any], set[Any] | list[Any]]] = {}
         self._functions: dict[
             int, tuple[FunctionType, CodeType, tuple[Any, ...] | None, dict[str, Any] | None]
         ] = {}
 
-    def name(self, names: dict[str, Any], name: str) -> Any:
+    def name(self, names: Mapping[str, Any], name: str) -> Any:
         """What has the name, or MISSING; from now on it must stay so."""
         value = names.get(name, MISSING)
         self._names[id(names), name] = (names, name, value)
@@ -39,6 +41,10 @@ class Guards:
         code, defaults = function.__code__, function.__defaults__
         self._functions[id(function)] = (function, code, defaults, function.__kwdefaults__)
 
+    def collection(self, collection: set[Any] | list[Any]) -> None:
+        """What is in a set or a list must stay so."""
+        self._collections[id(collection)] = (collection, collection.copy())
+
     def hold(self) -> bool:
         """Whether all is as it was, and nobody watches how functions run."""
         if sys.gettrace() is not None or sys.getprofile() is not None or _monitored():
@@ -51,6 +57,9 @@ class Guards:
                 if cell.cell_contents is not value:
                     return False
             except ValueError:  # it is empty by now
+                return False
+        for collection, copy in self._collections.values():
+            if collection != copy:
                 return False
         for function, code, defaults, by_name in self._functions.values():
             if (

@@ -65,6 +65,8 @@ def lift(function: Callable[..., Any], arguments: int) -> Lifted | Refusal:
         return Refusal(f"an object of class {kind.__name__}")
     except RecursionError:
         return Refusal("has too many ways through it")
+    except Exception as error:  # noqa: BLE001  # code that no compiler made; a job goes on without
+        return Refusal(f"is not understood: {error!r}")
     return Lifted(Expression(arguments, body), path.lifting.guards)
 
 

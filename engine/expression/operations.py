@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from engine.expression.path import Path
+from engine.expression.pure import is_constant
 from engine.expression.symbols import BUILTIN, Converted, Display, Known, Slice, Symbol
 
 
@@ -84,6 +85,17 @@ def same(path: Path, left: Symbol, right: Symbol, negated: bool) -> Symbol:
     return path.emit("not", (register,)) if negated else register
 
 
+def contained(path: Path, left: Symbol, right: Symbol, negated: bool) -> Symbol:
+    """`left in right`, or `left not in right`; of a known set or list, too, while it stays so."""
+    if type(right) is Known and type(right.value) in (set, list) and len(right.value) <= _GUARDED:
+        constant = (frozenset if type(right.value) is set else tuple)(right.value)
+        if is_constant(constant):
+            path.lifting.guards.collection(right.value)
+            right = Known(constant)
+    register = path.value("in", left, right)
+    return path.emit("not", (register,)) if negated else register
+
+
 def formatted(path: Path, of: Symbol, conversion: str, spec: Symbol) -> Symbol:
     """What stands in an f-string for `{of!conversion:spec}`."""
     if type(of) is Converted:
@@ -137,6 +149,7 @@ def _is_single(symbol: Symbol) -> bool:
     return value is None or value is True or value is False
 
 
+_GUARDED = 1000
 _NUMBERS = (int, float, bool)
 _FORMATTED = (int, float, bool, str)
 _FOLDED: dict[str, Callable[[Any, Any], Any]] = {

@@ -7,7 +7,16 @@ import sys
 from types import ModuleType
 
 from engine.expression.frame import Frame
-from engine.expression.operations import binary, formatted, in_place, item, joined, same, unary
+from engine.expression.operations import (
+    binary,
+    contained,
+    formatted,
+    in_place,
+    item,
+    joined,
+    same,
+    unary,
+)
 from engine.expression.path import End, Path, told
 from engine.expression.pure import is_constant
 from engine.expression.symbols import (
@@ -171,10 +180,10 @@ def _attribute(path: Path, argument: int) -> Symbol:
     if type(of) is not Known or is_constant(of.value):
         return path.value("attribute", of, value=name)
     full = f"{of.name}.{name}"
-    if type(of.value) is ModuleType and name in vars(of.value):
-        return Known(path.lifting.guards.name(vars(of.value), name), full)
-    if of.value is str or of.value is dict:
-        return Known(getattr(of.value, name, None), full)
+    if type(of.value) in (ModuleType, type) and name in vars(of.value):
+        known = Known(path.lifting.guards.name(vars(of.value), name), full)
+        if type(of.value) is ModuleType or is_constant(known.value) or of.value in (str, dict):
+            return known
     raise path.refused(f"reads {full} of {told(Known(of.value))}")
 
 
@@ -305,8 +314,7 @@ def _is(path: Path, argument: int) -> End | None:
 @_of("CONTAINS_OP")
 def _contains(path: Path, argument: int) -> End | None:
     left, right = path.here.pop(2)
-    register = path.value("in", left, right)
-    path.here.stack.append(path.emit("not", (register,)) if argument else register)
+    path.here.stack.append(contained(path, left, right, bool(argument)))
     return None
 
 

@@ -6,7 +6,7 @@ import operator
 import sys
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -17,8 +17,13 @@ from tests.functions import same
 RATE = 0.908
 NAMES = ("a", "b")
 TABLE = {"a": 1}
+STOP_WORDS = {"the", "of"}
 LISTED = [1]
 NAN = float("nan")
+
+
+class Rates:
+    euro = 0.9
 
 
 def scale(number, by=2):
@@ -175,6 +180,10 @@ LIFTED: list[tuple[Callable[..., Any], list[Any]]] = [
     (lambda pair: starred(pair, *(pair, 1)), [1]),
     (lambda pair: one_of(*pair), [(1, 2)]),
     (ASSERTING["asserted"], [1, -1]),
+    (lambda word: (word in STOP_WORDS, word not in LISTED), ["the", "a", 1, 1.0]),
+    (lambda number: number * Rates.euro, [2]),
+    (lambda numbers: (min(numbers), max(n for n in numbers)), [[1, 2], []]),
+    (functools.partial(scale, by=4), [3]),
     (make(3), [2]),
     (clean, [" A ", " "]),
     (category, [{"price": 101}, {"price": 11}, {"price": 1}, {"price": "a"}]),
@@ -326,6 +335,9 @@ def stores_outside():
 
 
 class Echo:
+    rate = 3
+    other: ClassVar[list[Any]] = []
+
     def __call__(self, value: Any) -> Any:
         return value
 
@@ -338,7 +350,10 @@ REFUSED: list[tuple[Callable[..., Any], str]] = [
     (lambda line: print(line), "calls print"),
     (lambda items: items.append(1), "calls .append()"),
     (lambda record: TABLE[record], "reads TABLE, a dict"),
-    (lambda record: record in LISTED, "reads LISTED, a list"),
+    (lambda record: LISTED[record], "reads LISTED, a list"),
+    (lambda record: record in TABLE, "reads TABLE, a dict"),
+    (lambda record: record in [TABLE], "reads TABLE, a dict"),
+    (lambda record: Echo.other + record, "reads Echo.other of a type"),
     (lambda record: unknown(record), "reads unknown, which is not defined"),  # noqa: F821
     (lambda record: record == other, "reads other, which is not defined"),  # noqa: F821
     (lambda record: sys.maxsize in record.a.pop(), "calls .pop()"),
@@ -449,6 +464,11 @@ def constant(x): return x + LIMIT
 def calls(x): return helper(x)
 def named(x, *, by=7): return x * by
 def by_module(x): return x + other.limit
+stop_words, stopped_list = {"the"}, ["the"]
+def stopped(x): return x in stop_words
+def listed(x): return x in stopped_list
+class Rates: euro = 1.5
+def classed(x): return x * Rates.euro
 """
 
 
@@ -467,6 +487,12 @@ def by_module(x): return x + other.limit
         ("calls", "calls.__code__ = (lambda x: x).__code__"),
         ("named", "named.__kwdefaults__ = {'by': 8}"),
         ("named", "named.__kwdefaults__['by'] = 8"),
+        ("stopped", "stop_words.add('a')"),
+        ("stopped", "stop_words.clear()"),
+        ("stopped", "stop_words = {'the'}"),
+        ("listed", "stopped_list.append('a')"),
+        ("classed", "Rates.euro = 1"),
+        ("classed", "class Rates: euro = 1.5"),
         ("by_module", "other = 1"),
         ("by_module", "other.limit = 4"),
     ],
