@@ -1,7 +1,7 @@
 from typing import Any, SupportsFloat, SupportsIndex, final
 from typing_extensions import disjoint_base
 
-__all__ = ["Aggregate", "AggregateError", "AvroDecoder", "Batch", "Blob", "BlobNode", "BlobStatistics", "Cancelled", "ChannelLost", "Control", "DecodeError", "Digests", "EncodeError", "Finder", "FrozenDict", "HttpGateway", "HttpReplies", "HttpStream", "InputStatistics", "Join", "JsonDecoder", "KeptRows", "KeyExtractError", "KeyedEntries", "Landing", "LatencyHistogram", "Latest", "Network", "NetworkError", "NetworkStatistics", "OutputGate", "OutputStatistics", "Paired", "ResourceError", "RollingAggregate", "S3Client", "StorageFailed", "WindowAggregate", "WindowFold", "columns_of_dicts", "decode_value", "dicts_of_rows", "encode_parts", "ipc_streams", "keyed_entries", "mapped", "needs", "partition", "plain_keys", "register_extensions", "take_rows", "use_precise_timers", "xxh3"]
+__all__ = ["Aggregate", "AggregateError", "AvroDecoder", "Batch", "Blob", "BlobNode", "BlobStatistics", "Cancelled", "ChannelLost", "Control", "DecodeError", "Digests", "EncodeError", "Finder", "FrozenDict", "HttpGateway", "HttpReplies", "HttpStream", "InputStatistics", "Join", "JsonDecoder", "KeptRows", "KeyExtractError", "KeyedEntries", "Landing", "LatencyHistogram", "Latest", "Network", "NetworkError", "NetworkStatistics", "OutputGate", "OutputStatistics", "Paired", "Program", "ResourceError", "RollingAggregate", "S3Client", "StorageFailed", "WindowAggregate", "WindowFold", "columns_of_dicts", "decode_value", "dicts_of_rows", "encode_parts", "ipc_streams", "keyed_entries", "mapped", "needs", "partition", "plain_keys", "register_extensions", "take_rows", "use_precise_timers", "xxh3"]
 
 @final
 class Aggregate:
@@ -1084,6 +1084,26 @@ class Paired:
     def to_list(self, /) -> "list[tuple[Any, Any]]":
         """
         The tuples.
+        """
+
+@final
+class Program:
+    """
+    Lifted functions one after the other, over encoded records: with the results of the functions themselves, or none.
+
+    Each stage is "map", "filter", "flat_map" or "key", which makes tuples of the result and the record, and the data of
+    its `Expression`. Raises ValueError for an operation that is not known here. One thread at a time.
+    """
+    def __new__(cls, /, stages: "list[tuple[str, Any]]") -> Program: ...
+    @property
+    def counts(self, /) -> list[int]:
+        """
+        The number of records out of each stage in the last run.
+        """
+    def run(self, /, batch: "Batch | list[Any]", pickle: "bool" = False) -> "Batch | str":
+        """
+        The encoded results of a batch or a list of records; or why it gives up, and the functions are to be called
+        with the whole batch. With `pickle`, records of a list that cannot travel otherwise are pickled.
         """
 
 @disjoint_base

@@ -1,7 +1,7 @@
 """Holds the direction of the crates, and that rust/checked.toml knows all of them.
 
-native -> codec, formats, blob, http, s3, join, transport, columnar -> compute -> protocol, window,
-ring -> ipc.
+native -> codec, expression, formats, blob, http, s3, join, transport, columnar -> compute ->
+protocol, window, ring -> ipc.
 """
 
 import json
@@ -37,6 +37,7 @@ ALLOWED = {
     },
     "oka-columnar": {"oka-protocol", "oka-compute", "oka-window"},
     "oka-codec": {"oka-compute", "oka-protocol"},
+    "oka-expression": {"oka-compute"},
     "oka-formats": set(),
     "oka-http": {"oka-ipc"},
     "oka-s3": set(),
@@ -48,6 +49,7 @@ ALLOWED = {
         "oka-codec",
         "oka-columnar",
         "oka-compute",
+        "oka-expression",
         "oka-formats",
         "oka-transport",
         "oka-blob",

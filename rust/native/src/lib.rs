@@ -76,6 +76,8 @@ mod _native {
     #[pymodule_export]
     use super::operators::latest::Latest;
     #[pymodule_export]
+    use super::operators::program::Program;
+    #[pymodule_export]
     use super::operators::rolling::RollingAggregate;
     #[pymodule_export]
     use super::operators::window_fold::WindowFold;

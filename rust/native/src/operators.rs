@@ -1,10 +1,11 @@
-//! Operators that run in Rust: aggregates, windows and joins, what they are called with and what they give.
+//! Operators that run in Rust: aggregates, windows, joins and lifted functions, what they are called with and what they give.
 
 pub(crate) mod aggregate;
 pub(crate) mod calls;
 pub(crate) mod interned;
 pub(crate) mod joins;
 pub(crate) mod latest;
+pub(crate) mod program;
 pub(crate) mod refused;
 pub(crate) mod results;
 pub(crate) mod rolling;

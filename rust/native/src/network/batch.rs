@@ -59,7 +59,7 @@ impl Batch {
     /// travel otherwise is pickled. Raises EncodeError.
     #[staticmethod]
     #[pyo3(signature = (records: "list[Any]", pickle: "bool" = false))]
-    fn from_list(records: &Bound<'_, PyList>, pickle: bool) -> PyResult<Self> {
+    pub(crate) fn from_list(records: &Bound<'_, PyList>, pickle: bool) -> PyResult<Self> {
         let _pickling = Pickling::allow(pickle);
         let mut frames = Vec::new();
         let (mut body, mut count) = (Vec::new(), 0);

@@ -1,0 +1,46 @@
+//! Functions of users, lifted to expressions, run over records in place: with exactly the results of Python, or
+//! none.
+//!
+//! No Python, no I/O, no threads. Layers, each using the ones before it:
+//!
+//! - [`tree`]: what a function computes, as it is given.
+//! - [`value`]: the values of a record, of which containers are read where they lie ([`view`], [`foreign`]).
+//! - `compare`, `arithmetic`, `text`, `float`, `format`, `repr`, `containers`, `numbers`, `sequences`: the
+//!   operations of values, each with the facts of Python that it meets.
+//! - `calls`: the names of builtins and methods; `build`: the tree as instructions; `run`: their interpreter;
+//!   `write`: values as they are encoded.
+//! - [`program`]: functions one after the other, over the records of a batch.
+//!
+//! What is not known exactly is [`Unusual`]: then the functions themselves are called, with the whole batch.
+
+#![allow(
+    clippy::float_cmp,
+    clippy::similar_names,
+    reason = "Python compares floats exactly, and slices have start, stop and step"
+)]
+
+mod arithmetic;
+mod build;
+mod calls;
+mod compare;
+mod containers;
+mod float;
+pub mod foreign;
+mod format;
+mod numbers;
+pub mod program;
+mod repr;
+mod run;
+mod sequences;
+mod text;
+pub mod tree;
+mod unusual;
+pub mod value;
+pub mod view;
+mod write;
+
+pub use build::Unknown;
+pub use bumpalo::Bump as Arena;
+pub use program::{Program, Stage};
+pub use unusual::Unusual;
+pub use value::Value;

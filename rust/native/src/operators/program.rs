@@ -1,0 +1,172 @@
+//! Lifted functions over the records of a batch.
+
+use crate::error::alone;
+use crate::network::batch::{Batch, Content};
+use oka_codec::type_name;
+use oka_expression::tree::{Block, Constant, End, Expression, Given, Step};
+use oka_expression::{Stage, Unusual, program};
+use oka_transport::{Encoding, ReceivedFrames};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyBytes, PyFloat, PyFrozenSet, PyInt, PyList, PyString, PyTuple};
+use std::sync::{Mutex, MutexGuard};
+
+/// Lifted functions one after the other, over encoded records: with the results of the functions themselves, or none.
+///
+/// Each stage is "map", "filter", "flat_map" or "key", which makes tuples of the result and the record, and the data of
+/// its `Expression`. Raises ValueError for an operation that is not known here. One thread at a time.
+#[pyclass(frozen, module = "engine._native")]
+pub(crate) struct Program {
+    program: Mutex<oka_expression::Program>,
+}
+
+#[pymethods]
+impl Program {
+    #[new]
+    #[pyo3(signature = (stages: "list[tuple[str, Any]]"))]
+    fn new(stages: Vec<(String, Bound<'_, PyAny>)>) -> PyResult<Self> {
+        let read = stages.iter().map(|(stage, data)| {
+            let stage = match &**stage {
+                "map" => Stage::Map,
+                "filter" => Stage::Filter,
+                "flat_map" => Stage::FlatMap,
+                "key" => Stage::Key,
+                other => return Err(unknown(&format!("a stage {other:?}"))),
+            };
+            Ok((stage, expression(data)?))
+        });
+        let stages = read.collect::<PyResult<Vec<_>>>()?;
+        let program = oka_expression::Program::new(&stages);
+        let program = program.map_err(|reason| unknown(&reason.to_string()))?;
+        Ok(Self {
+            program: Mutex::new(program),
+        })
+    }
+
+    /// The encoded results of a batch or a list of records; or why it gives up, and the functions are to be called
+    /// with the whole batch. With `pickle`, records of a list that cannot travel otherwise are pickled.
+    #[pyo3(signature = (batch: "Batch | list[Any]", pickle: "bool" = false) -> "Batch | str")]
+    fn run<'py>(
+        &self,
+        py: Python<'py>,
+        batch: &Bound<'py, PyAny>,
+        pickle: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let mut results = program::Results::default();
+        let done = if let Ok(records) = batch.cast_exact::<PyList>() {
+            match Batch::from_list(records, pickle) {
+                Ok(batch) => self.over(&batch, &mut results)?,
+                Err(_) => Err(Unusual::NotPlain),
+            }
+        } else {
+            self.over(&*batch.cast::<Batch>()?.try_borrow()?, &mut results)?
+        };
+        Ok(match done {
+            Ok(()) => batch_of(&results).into_pyobject(py)?.into_any(),
+            Err(reason) => reason.to_string().into_pyobject(py)?.into_any(),
+        })
+    }
+
+    /// The number of records out of each stage in the last run.
+    #[getter]
+    fn counts(&self) -> PyResult<Vec<usize>> {
+        Ok(self.program()?.counts().to_vec())
+    }
+}
+
+impl Program {
+    fn program(&self) -> PyResult<MutexGuard<'_, oka_expression::Program>> {
+        alone(
+            &self.program,
+            "the program is in use\n\nhint: a program belongs to one thread",
+        )
+    }
+
+    fn over(&self, batch: &Batch, results: &mut program::Results) -> PyResult<Result<(), Unusual>> {
+        Ok(match batch.content()? {
+            Content::Records(records) => self.program()?.run(records.bodies(), results),
+            Content::Columns(_) => Err(Unusual::Columns),
+        })
+    }
+}
+
+fn batch_of(results: &program::Results) -> Batch {
+    let frame = |count, body: &[u8]| ReceivedFrames::of_body(Encoding::Msgpack, count, body);
+    let mut frames = results.frames.iter();
+    let mut whole = match frames.next() {
+        Some((count, body)) => frame(*count, body),
+        None => frame(0, &[]),
+    };
+    frames.for_each(|(count, body)| whole.absorb(frame(*count, body)));
+    whole.into()
+}
+
+/// What `Expression.to_data` gives.
+fn expression(data: &Bound<'_, PyAny>) -> PyResult<Expression> {
+    let (arguments, body): (usize, Bound<'_, PyAny>) = data.extract()?;
+    Ok(Expression {
+        arguments,
+        body: block(&body)?,
+    })
+}
+
+fn block(data: &Bound<'_, PyAny>) -> PyResult<Block> {
+    type Given<'py> = (String, Vec<usize>, Bound<'py, PyAny>);
+    let (steps, end): (Vec<Given<'_>>, Bound<'_, PyTuple>) = data.extract()?;
+    let steps = steps.into_iter().map(|(operation, operands, value)| {
+        let given = given(&operation, &value)?;
+        Ok(Step {
+            operation,
+            operands,
+            given,
+        })
+    });
+    let steps = steps.collect::<PyResult<_>>()?;
+    let kind: String = end.get_item(0)?.extract()?;
+    let end = match &*kind {
+        "return" => End::Return(end.get_item(1)?.extract()?),
+        "branch" => End::Branch(
+            end.get_item(1)?.extract()?,
+            Box::new(block(&end.get_item(2)?)?),
+            Box::new(block(&end.get_item(3)?)?),
+        ),
+        _ => End::Skip,
+    };
+    Ok(Block { steps, end })
+}
+
+fn given(operation: &str, value: &Bound<'_, PyAny>) -> PyResult<Given> {
+    if operation == "each" {
+        return block(value).map(Given::Body);
+    }
+    constant(value).map(Given::Constant)
+}
+
+fn constant(value: &Bound<'_, PyAny>) -> PyResult<Constant> {
+    let all = |items: Vec<Bound<'_, PyAny>>| items.iter().map(constant).collect::<PyResult<_>>();
+    Ok(if value.is_none() {
+        Constant::None
+    } else if let Ok(truth) = value.cast_exact::<PyBool>() {
+        Constant::Bool(truth.is_true())
+    } else if let Ok(number) = value.cast_exact::<PyInt>() {
+        let number = number.extract();
+        Constant::Int(number.map_err(|_| unknown("an integer beyond 64 bits"))?)
+    } else if let Ok(number) = value.cast_exact::<PyFloat>() {
+        Constant::Float(number.value())
+    } else if let Ok(text) = value.cast_exact::<PyString>() {
+        let text = text.to_str();
+        Constant::Text(text.map_err(|_| unknown("a lone surrogate"))?.to_owned())
+    } else if let Ok(bytes) = value.cast_exact::<PyBytes>() {
+        Constant::Bytes(bytes.as_bytes().to_vec())
+    } else if let Ok(items) = value.cast_exact::<PyTuple>() {
+        Constant::Tuple(all(items.iter().collect())?)
+    } else if let Ok(items) = value.cast_exact::<PyFrozenSet>() {
+        Constant::Set(all(items.iter().collect())?)
+    } else {
+        return Err(unknown(&format!("a constant {}", type_name(value))));
+    })
+}
+
+fn unknown(reason: &str) -> PyErr {
+    PyValueError::new_err(reason.to_owned())
+}
