@@ -156,6 +156,12 @@ class Batch:
         """
         Stamps (nanoseconds) of the markers that travelled behind the records.
         """
+    @staticmethod
+    def of_rows(columns: "Any") -> "Batch":
+        """
+        The batch that a channel would deliver for the dicts of a pyarrow.RecordBatch's rows, whose columns have
+        different names. Raises EncodeError.
+        """
     @property
     def size(self, /) -> int:
         """

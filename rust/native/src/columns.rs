@@ -1,5 +1,6 @@
 //! Record batches over the boundary, by Arrow's C data interface: memory is shared, not copied.
 
+pub(crate) mod encoded;
 pub(crate) mod of_dicts;
 pub(crate) mod rows;
 mod values;

@@ -90,6 +90,20 @@ impl Batch {
         Ok(Self::of_columns(0, 0, encoded, Vec::new()))
     }
 
+    /// The batch that a channel would deliver for the dicts of a pyarrow.RecordBatch's rows, whose columns have
+    /// different names. Raises EncodeError.
+    #[staticmethod]
+    #[pyo3(signature = (columns: "Any") -> "Batch")]
+    fn of_rows(columns: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let batch = columns::import(columns)?;
+        match columns::encoded::encoded_rows(&batch) {
+            Some(rows) if u32::try_from(rows.len()).is_ok() => {
+                Ok(ReceivedFrames::of_body(Encoding::Msgpack, batch.num_rows(), &rows).into())
+            }
+            _ => Self::from_list(&columns::to_rows(columns)?, false),
+        }
+    }
+
     /// A batch of `records` encoded records; decoding it tells whether they are.
     #[staticmethod]
     fn from_bytes(data: &[u8], records: usize) -> Self {
