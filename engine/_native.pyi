@@ -1003,9 +1003,9 @@ class OutputGate:
     """
     def emit(self, /, records: "Any", stamps: "list[int] | None" = None) -> None:
         """
-        Encodes `records`, a list, `Paired` or a pyarrow.RecordBatch, into the channels' open frames,
-        in one pass, and returns once every channel takes more again: blocks without the GIL while a
-        receiver is too slow.
+        Encodes `records`, a list, `Paired`, `Batch` or a pyarrow.RecordBatch, into the channels' open
+        frames, in one pass, and returns once every channel takes more again: blocks without the GIL
+        while a receiver is too slow. The encoded records of a `Batch` are copied as they are.
 
         `stamps` (nanoseconds) become markers behind the last record. Raises EncodeError or
         KeyExtractError naming the record, whose index in the list is the exception's `record_index`

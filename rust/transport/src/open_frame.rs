@@ -59,11 +59,13 @@ impl OpenFrame {
     }
 
     /// Whether there is nothing to send.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         !self.has_records() && self.trailer.is_empty()
     }
 
     /// Whether there are records, a schema of none, or markers, and not controls alone.
+    #[inline]
     pub(crate) fn has_records(&self) -> bool {
         self.body_bytes() > 0 || self.records > 0 || !self.markers.is_empty()
     }

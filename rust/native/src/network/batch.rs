@@ -138,7 +138,7 @@ impl Batch {
     /// What was emitted, anew with every call: a list of records, or a pyarrow.RecordBatch with
     /// memory of its own. Raises DecodeError, ValueError after the batch was released.
     #[pyo3(signature = () -> "Any")]
-    fn decode<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    pub(crate) fn decode<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         match self.content()? {
             Content::Records(received) => Ok(Decoder::new(py).list(received.bodies())?.into_any()),
             Content::Columns(columns) => {

@@ -1,15 +1,18 @@
 //! The output gate: all channels from one task to the tasks of one downstream operator.
 
 mod columns;
+mod encoded;
 mod frames;
 
 use crate::columns as arrow;
 use crate::error::{Raise, alone};
+use crate::network::batch::{Batch, Content};
 use crate::network::control::Control;
 use crate::network::paired::Paired;
 use columns::{no_batch, selectors};
 use frames::{OpenFrames, add_record, refusal};
 use oka_codec::{Key, Pickling, encode};
+use oka_compute::place::Place;
 use oka_protocol::partition::target;
 use oka_transport::OutputChannel;
 use pyo3::exceptions::PyValueError;
@@ -28,6 +31,8 @@ use std::sync::Mutex;
 pub(crate) struct OutputGate {
     channels: Vec<OutputChannel>,
     partitioner: Partitioner,
+    /// Where encoded records go.
+    place: Place,
     /// Whether what cannot travel otherwise is pickled.
     pickle: bool,
     /// Whether rows are made of columns behind it.
@@ -37,9 +42,9 @@ pub(crate) struct OutputGate {
 
 #[pymethods]
 impl OutputGate {
-    /// Encodes `records`, a list, `Paired` or a pyarrow.RecordBatch, into the channels' open frames,
-    /// in one pass, and returns once every channel takes more again: blocks without the GIL while a
-    /// receiver is too slow.
+    /// Encodes `records`, a list, `Paired`, `Batch` or a pyarrow.RecordBatch, into the channels' open
+    /// frames, in one pass, and returns once every channel takes more again: blocks without the GIL
+    /// while a receiver is too slow. The encoded records of a `Batch` are copied as they are.
     ///
     /// `stamps` (nanoseconds) become markers behind the last record. Raises EncodeError or
     /// KeyExtractError naming the record, whose index in the list is the exception's `record_index`
@@ -63,17 +68,10 @@ impl OutputGate {
             let _pickling = Pickling::allow(self.pickle);
             frames.begin_records();
             self.encode_paired(&mut frames, paired.py(), paired.get())
+        } else if let Ok(batch) = records.cast_exact::<Batch>() {
+            self.emit_batch(&mut frames, batch)
         } else {
-            arrow::import(records)
-                .map_err(|error| no_batch(py, error))
-                .and_then(|batch| {
-                    if frames.divides_by_form(&batch) && self.rows {
-                        frames.begin_records();
-                        let rows = arrow::to_rows(records)?;
-                        return self.encode(&mut frames, &rows, &self.partitioner, append);
-                    }
-                    self.encode_columns(&mut frames, &batch)
-                })
+            self.emit_columns(&mut frames, records)
         };
         let last = frames.last;
         if let Some(stamps) = stamps.filter(|stamps| !stamps.is_empty() && emitted.is_ok()) {
@@ -151,9 +149,13 @@ impl OutputGate {
         };
         Ok(Self {
             channels,
-            partitioner,
             pickle,
             rows,
+            place: encoded::place(match &partitioner {
+                Partitioner::Hash(key) => key,
+                _ => &Key::Record,
+            }),
+            partitioner,
             frames: Mutex::new(OpenFrames::new(count, cut)),
         })
     }
@@ -163,6 +165,27 @@ impl OutputGate {
             &self.frames,
             "the gate is in use\n\nhint: a gate belongs to one thread",
         )
+    }
+
+    fn emit_batch(&self, frames: &mut OpenFrames, batch: &Bound<'_, Batch>) -> PyResult<()> {
+        let borrowed = batch.borrow();
+        match borrowed.content()? {
+            Content::Records(received) => {
+                frames.begin_records();
+                self.copy(batch.py(), frames, received)
+            }
+            Content::Columns(_) => self.emit_columns(frames, &borrowed.decode(batch.py())?),
+        }
+    }
+
+    fn emit_columns(&self, frames: &mut OpenFrames, columns: &Bound<'_, PyAny>) -> PyResult<()> {
+        let batch = arrow::import(columns).map_err(|error| no_batch(columns.py(), error))?;
+        if frames.divides_by_form(&batch) && self.rows {
+            frames.begin_records();
+            let rows = arrow::to_rows(columns)?;
+            return self.encode(frames, &rows, &self.partitioner, append);
+        }
+        self.encode_columns(frames, &batch)
     }
 
     /// Encodes records by `append`, each into the frame that the partitioner chooses.
@@ -181,7 +204,9 @@ impl OutputGate {
                 let frame = frames.open(0);
                 for_each(records, |index, record| {
                     let start = append(&mut frame.body, index, record)?;
-                    add_record(&channels[0], frame, start, index, record)
+                    add_record(&channels[0], frame, start, |refused| {
+                        refusal(index, record, refused.into())
+                    })
                 })
             }
             Partitioner::Hash(key) => for_each(records, |index, record| {
@@ -200,7 +225,9 @@ impl OutputGate {
                     let frame = frames.open(channel);
                     let start = frame.body.len();
                     frame.body.extend_from_slice(&encoded);
-                    add_record(output, frame, start, index, record)?;
+                    add_record(output, frame, start, |refused| {
+                        refusal(index, record, refused.into())
+                    })?;
                 }
                 frames.scratch = encoded;
                 Ok(())

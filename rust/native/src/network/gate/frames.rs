@@ -73,7 +73,9 @@ impl OpenFrames {
         self.last = channel;
         let frame = self.open(channel);
         let start = append(&mut frame.body, index, record)?;
-        add_record(&channels[channel], frame, start, index, record)
+        add_record(&channels[channel], frame, start, |refused| {
+            refusal(index, record, refused.into())
+        })
     }
 
     /// Between two emissions all frames are empty, and may change their encoding.
@@ -102,19 +104,18 @@ impl OpenFrames {
 }
 
 /// Counts the record that was appended from `start` on, and sends the frame off when that made it
-/// full.
+/// full; `refuse` makes the error for one that is too large.
 #[inline]
 pub(super) fn add_record(
     channel: &OutputChannel,
     frame: &mut OpenFrame,
     start: usize,
-    index: usize,
-    record: &Bound<'_, PyAny>,
+    refuse: impl FnOnce(Refusal) -> PyErr,
 ) -> PyResult<()> {
     frame.records += 1;
     if frame.is_full() {
         if frame.body_bytes() > channel.max_frame_bytes() {
-            make_room(channel, frame, start, index, record)?;
+            make_room(channel, frame, start).map_err(refuse)?;
         }
         channel.push(frame);
     }
@@ -124,22 +125,12 @@ pub(super) fn add_record(
 /// Sends off what is in the frame before its last record, which is too large together with it; or
 /// takes that out and refuses it where it is too large by itself.
 #[cold]
-fn make_room(
-    channel: &OutputChannel,
-    frame: &mut OpenFrame,
-    start: usize,
-    index: usize,
-    record: &Bound<'_, PyAny>,
-) -> PyResult<()> {
+fn make_room(channel: &OutputChannel, frame: &mut OpenFrame, start: usize) -> Result<(), Refusal> {
     let last = frame.body.split_off(start);
     frame.records -= 1;
     let (bytes, limit) = (last.len(), channel.max_frame_bytes());
     if bytes > limit {
-        return Err(refusal(
-            index,
-            record,
-            Refusal::Oversized { bytes, limit }.into(),
-        ));
+        return Err(Refusal::Oversized { bytes, limit });
     }
     channel.push(frame);
     frame.body.extend(last);
