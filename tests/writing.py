@@ -197,6 +197,7 @@ _MODULE = """\
 import operator
 from operator import itemgetter
 RATE, LIMIT, NAMES, FLAG, NOTHING = 0.908, 10, ("a", "b", "c"), True, None
+TABLE, STOPPED = {"a": 1, "b": 2.5}, {"a", "the"}
 def scale(n, by=2):
     return n * by if n else by
 def clean(t):
@@ -262,6 +263,9 @@ divmod(N, 7)[1]
 (lambda q: q + N)(N)
 twice(N)
 pick(*(N, N))
+N * TABLE['a']
+len(TABLE)
+TABLE.get('z', N)
 pick(*S)
 min(N, N, key=lambda q: -q)
 max(S, S, key=first)
@@ -314,6 +318,11 @@ _TRUTHS = """
 (N ? N)
 (N ? N)
 (N ? N ? N)
+(1 ? N ? LIMIT)
+(0 ? N ? 9.5)
+(k ? N ? k ? N)
+(N in TABLE)
+(T in STOPPED)
 (T == T)
 (T < T)
 (T in T)
@@ -398,6 +407,7 @@ dict(zip(S, S))
 {q: p for q, p in M.items()}
 {q: p for q, p in M.items() if q != 'a'}
 {q: N for q in T.split()}
+{q: 0 <= N < p for q, p in TABLE.items()}
 {q: A for q in NAMES}
 {q: M[q] for q in ('a', 'b') if q}
 without(M, 'a', 'd')

@@ -11,7 +11,7 @@ from typing import Any
 
 from engine.expression import written
 from engine.expression.frame import Frame
-from engine.expression.operations import binary, item, unary
+from engine.expression.operations import binary, item, lookup, unary
 from engine.expression.path import Path, told
 from engine.expression.pure import (
     CALLABLES,
@@ -131,6 +131,8 @@ def _builtin(
         if name in ("list", "tuple") and type(first) is Display and first.operation != "dict":
             return Display(name, first.items)
     first = arguments[0]
+    if name == "len" and type(first) is Known and type(first.value) in (dict, list, set):
+        return Known(path.lifting.guards.length(first.value))
     if name == "isinstance":
         return path.value("call", first, value=f"isinstance:{_classes(path, arguments[1])}")
     if name == "divmod":
@@ -172,6 +174,11 @@ def _classes(path: Path, symbol: Symbol) -> str:
 def _method(
     path: Path, receiver: Symbol, name: str, arguments: list[Symbol], by_name: dict[str, Symbol]
 ) -> Symbol:
+    if type(receiver) is Known and type(receiver.value) is dict and not by_name:
+        if name == "get" and 1 <= len(arguments) <= 2:
+            return lookup(path, receiver, *[*arguments, Known(None)][:2])
+        if name in VIEWS and not arguments:
+            return _view(path, receiver, name)
     if type(receiver) is Known and not isinstance(receiver.value, (str, bytes, tuple)):
         raise path.refused(f"calls {_name(receiver)}.{name}")
     if name in VIEWS and not arguments and not by_name:
@@ -184,6 +191,15 @@ def _method(
     if name == "join":
         arguments = [path.iterated(arguments[0])]
     return path.value("method", receiver, *arguments, value=name)
+
+
+def _view(path: Path, known: Known, name: str) -> Symbol:
+    """The items, keys or values of a known dict, as long as they stay so."""
+    keys = path.guarded(known, tuple)
+    items = tuple(getattr(known.value, name)())
+    if type(keys.value) is not tuple or not is_constant(items):
+        raise path.refused(f"reads {told(known)}")
+    return Iterable(Known(items), f"the view of .{name}()")
 
 
 def _getter(path: Path, getter: Any, of: Symbol) -> Symbol:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dis
 import sys
+from functools import partial
 from types import CodeType
 
 from engine.expression.calls import call, call_with_items, failure
@@ -17,7 +19,7 @@ from engine.expression.symbols import (
     Symbol,
 )
 from engine.expression.table import Table
-from engine.expression.tree import Return
+from engine.expression.tree import Register, Return
 
 CONTROL = Table()
 _of = CONTROL.of
@@ -254,7 +256,37 @@ def _branch(path: Path, target: int, when: bool, keep: bool = False) -> End | No
         raise path.refused("has a loop")
     jumps, stays = (target, keep), (frame.pc, False)
     condition = frame.stack.pop()
+    middle = None if when else _middle(path, condition)
+    if middle is not None and path.attempt(partial(_between, condition, middle)):
+        return None
     return path.branch(condition, *((jumps, stays) if when else (stays, jumps)))
+
+
+def _middle(path: Path, condition: Symbol) -> Register | None:
+    """`x`, if this is the first half of `low < x < high`, with a known number for `low`."""
+    if type(condition) is not int or not path.steps or condition != path.next - 1:
+        return None
+    operation, operands, _ = path.steps[-1]
+    if operation not in _ORDERS or not path.is_number(operands[0]):
+        return None
+    others = [symbol for symbol in path.here.stack[-2:] if symbol is not condition]
+    return operands[1] if others and others[-1] == operands[1] else None
+
+
+def _between(condition: Register, middle: Register, path: Path) -> Symbol | None:
+    """`low < x < high` with `&` in place of a branch: if x is a number, nothing else can fail."""
+    while True:
+        frame = path.here
+        name = dis.opname[frame.instructions[frame.pc]]
+        if name == "COMPARE_OP":
+            left, right = frame.stack[-2:]
+            if left != middle or type(right) is not Known or type(right.value) not in (int, float):
+                return None
+            path.step()
+            return path.emit("&", (condition, frame.stack.pop()))
+        if not name.startswith("LOAD_") and name not in ("POP_TOP", "NOP", "NOT_TAKEN"):
+            return None
+        path.step()
 
 
 def _target(path: Path, argument: int) -> int:
@@ -262,6 +294,7 @@ def _target(path: Path, argument: int) -> int:
     return (0 if sys.version_info < (3, 11) else path.here.pc) + 2 * argument
 
 
+_ORDERS = frozenset(("<", "<=", ">", ">="))
 _CLOSURE = 8
 _TUPLE_ALL_ANY = (2, 3, 4)
 _GENERATOR = 0x20

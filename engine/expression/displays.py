@@ -126,6 +126,9 @@ def _unpack(path: Path, argument: int) -> End | None:
     if type(of) is Display and len(of.items) == argument:
         stack += reversed(of.items)
         return None
+    if type(of) is Known and type(of.value) is tuple and len(of.value) == argument:
+        stack += [Known(value) for value in reversed(of.value)]
+        return None
     values = path.value("unpack", of, value=argument)
     stack += reversed([item(path, values, Known(at)) for at in range(argument)])
     return None

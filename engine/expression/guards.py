@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import operator
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from types import CellType, CodeType, FunctionType
-from typing import Any
+from typing import Any, TypeAlias
+
+Collection: TypeAlias = "set[Any] | list[Any] | dict[Any, Any]"
 
 
 class Guards:
     """The places that a lifted function reads beside its arguments, and what was there."""
 
-    __slots__ = ("_cells", "_collections", "_functions", "_names")
+    __slots__ = ("_cells", "_collections", "_functions", "_lengths", "_names")
 
     def __init__(self) -> None:
-        self._names: dict[tuple[int, str], tuple[Mapping[str, Any], str, Any]] = {}
+        self._names: dict[tuple[int, Any], tuple[Mapping[Any, Any], Any, Any]] = {}
         self._cells: dict[int, tuple[CellType, Any]] = {}
-        self._collections: dict[int, tuple[set[Any] | list[Any], set[Any] | list[Any]]] = {}
+        self._collections: dict[int, tuple[Any, list[Any]]] = {}
+        self._lengths: dict[int, tuple[Sized, int]] = {}
         self._functions: dict[
             int, tuple[FunctionType, CodeType, tuple[Any, ...] | None, dict[str, Any] | None]
         ] = {}
 
-    def name(self, names: Mapping[str, Any], name: str) -> Any:
+    def name(self, names: Mapping[Any, Any], name: Any) -> Any:
         """What has the name, or MISSING; from now on it must stay so."""
         value = names.get(name, MISSING)
         self._names[id(names), name] = (names, name, value)
@@ -41,9 +45,14 @@ class Guards:
         code, defaults = function.__code__, function.__defaults__
         self._functions[id(function)] = (function, code, defaults, function.__kwdefaults__)
 
-    def collection(self, collection: set[Any] | list[Any]) -> None:
-        """What is in a set or a list must stay so."""
-        self._collections[id(collection)] = (collection, collection.copy())
+    def collection(self, collection: Collection) -> None:
+        """What is in a set, a list or a dict must stay so."""
+        self._collections[id(collection)] = (collection, _items(collection))
+
+    def length(self, collection: Collection) -> int:
+        """The length, which must stay so."""
+        self._lengths[id(collection)] = (collection, len(collection))
+        return len(collection)
 
     def hold(self) -> bool:
         """Whether all is as it was, and nobody watches how functions run."""
@@ -58,8 +67,12 @@ class Guards:
                     return False
             except ValueError:  # it is empty by now
                 return False
-        for collection, copy in self._collections.values():
-            if collection != copy:
+        for collection, items in self._collections.values():
+            now = _items(collection)
+            if len(now) != len(items) or not all(map(operator.is_, now, items)):
+                return False
+        for sized, length in self._lengths.values():
+            if len(sized) != length:
                 return False
         for function, code, defaults, by_name in self._functions.values():
             if (
@@ -69,6 +82,12 @@ class Guards:
             ):
                 return False
         return True
+
+
+def _items(collection: Collection) -> list[Any]:
+    """What is in it, in its order."""
+    items = list(collection)
+    return items + list(collection.values()) if type(collection) is dict else items
 
 
 class _Missing:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from types import NoneType
 from typing import Any
 
-from engine.expression.path import Path
-from engine.expression.pure import is_constant
+from engine.expression.guards import MISSING
+from engine.expression.path import Path, told
 from engine.expression.symbols import BUILTIN, Converted, Display, Known, Slice, Symbol
 
 
@@ -19,9 +20,13 @@ def binary(path: Path, operation: str, left: Symbol, right: Symbol) -> Symbol:
         return known
     register = path.value(operation, left, right)
     if operation == "+":
-        if _is_plain(path, left) or _is_plain(path, right):
+        if _is_number(path, left) or _is_number(path, right):
+            path.numbers.add(register)
+        elif _is_plain(path, left) or _is_plain(path, right):
             path.plain.add(register)
-    elif operation in ("*", "&", "|", "^") and _is_plain(path, left) and _is_plain(path, right):
+    elif operation in _OF_NUMBERS and _is_number(path, left) and _is_number(path, right):
+        path.numbers.add(register)
+    elif operation == "*" and _is_plain(path, left) and _is_plain(path, right):
         path.plain.add(register)
     return register
 
@@ -34,7 +39,7 @@ def in_place(path: Path, operation: str, left: Symbol, right: Symbol) -> Symbol:
 
     """
     changes = (
-        not (_is_plain(path, left) or _is_plain(path, right))
+        not (_is_plain(path, left) or _is_number(path, right))
         if operation in ("+", "|")
         else operation == "*" and not _is_plain(path, left)
     )
@@ -45,6 +50,8 @@ def in_place(path: Path, operation: str, left: Symbol, right: Symbol) -> Symbol:
 
 def item(path: Path, of: Symbol, at: Symbol) -> Symbol:
     """`of[at]`, of slices, too."""
+    if type(of) is Known and type(of.value) is dict:
+        return lookup(path, of, at, None)
     if type(at) is Slice:
         return path.value("slice", of, *at.bounds)
     if type(at) is Known and type(at.value) is slice:  # a constant since Python 3.14
@@ -61,6 +68,17 @@ def item(path: Path, of: Symbol, at: Symbol) -> Symbol:
     ):
         return of.items[at.value]
     return path.value("item", of, at)
+
+
+def lookup(path: Path, of: Known, at: Symbol, default: Symbol | None) -> Symbol:
+    """What a known dict has for a known key, as long as it has that."""
+    if type(at) is Known and type(at.value) in (str, int, NoneType) and type(of.value) is dict:
+        value = path.lifting.guards.name(of.value, at.value)
+        if value is not MISSING:
+            return Known(value, f"{of.name}[{at.value!r}]")
+        if default is not None:
+            return default
+    raise path.refused(f"reads {told(of)}")
 
 
 def unary(path: Path, operation: str, of: Symbol) -> Symbol:
@@ -86,12 +104,9 @@ def same(path: Path, left: Symbol, right: Symbol, negated: bool) -> Symbol:
 
 
 def contained(path: Path, left: Symbol, right: Symbol, negated: bool) -> Symbol:
-    """`left in right`, or `left not in right`; of a known set or list, too, while it stays so."""
-    if type(right) is Known and type(right.value) in (set, list) and len(right.value) <= _GUARDED:
-        constant = (frozenset if type(right.value) is set else tuple)(right.value)
-        if is_constant(constant):
-            path.lifting.guards.collection(right.value)
-            right = Known(constant)
+    """`left in right`, or `left not in right`."""
+    if type(right) is Known:
+        right = path.guarded(right, tuple if type(right.value) is list else frozenset)
     register = path.value("in", left, right)
     return path.emit("not", (register,)) if negated else register
 
@@ -133,10 +148,16 @@ def _folded(operation: str, left: Symbol, right: Symbol) -> Known | None:
         return None  # it fails when it runs
 
 
+def _is_number(path: Path, symbol: Symbol) -> bool:
+    if type(symbol) is int:
+        return symbol in path.numbers
+    return type(symbol) is Known and type(symbol.value) in _NUMBERS
+
+
 def _is_plain(path: Path, symbol: Symbol) -> bool:
     kind = type(symbol)
     if kind is int:
-        return symbol in path.plain
+        return symbol in path.plain or symbol in path.numbers
     if kind is Display:
         return bool(symbol.operation == "tuple")
     return kind is Known and type(symbol.value) in (*_FORMATTED, tuple, bytes)
@@ -149,8 +170,8 @@ def _is_single(symbol: Symbol) -> bool:
     return value is None or value is True or value is False
 
 
-_GUARDED = 1000
 _NUMBERS = (int, float, bool)
+_OF_NUMBERS = ("*", "%", "&", "|", "^")
 _FORMATTED = (int, float, bool, str)
 _FOLDED: dict[str, Callable[[Any, Any], Any]] = {
     "item": operator.getitem,

@@ -35,7 +35,7 @@ class Lifting:
 class Path:
     """One way through a function: the steps so far, and where each value is."""
 
-    __slots__ = ("_known", "_truths", "here", "lifting", "next", "plain", "steps")
+    __slots__ = ("_known", "_truths", "here", "lifting", "next", "numbers", "plain", "steps")
 
     def __init__(self, lifting: Lifting, arguments: int) -> None:
         self.lifting = lifting
@@ -44,6 +44,8 @@ class Path:
         self.steps: list[Step] = []
         self.plain: set[Register] = set()
         """Registers of values that are no lists, dicts or sets, so that nobody can change them."""
+        self.numbers: set[Register] = set()
+        """Those of them that are numbers."""
         self._known: dict[int, tuple[Register, Any]] = {}
         self._truths: dict[Register, bool] = {}
 
@@ -55,6 +57,7 @@ class Path:
         path.next = self.next
         path.steps = []
         path.plain = self.plain.copy()
+        path.numbers = self.numbers.copy()
         path._known = self._known.copy()
         path._truths = self._truths.copy()
         return path
@@ -66,32 +69,32 @@ class Path:
             Refused: something is not understood, or it is too much.
 
         """
-        lifting = self.lifting
-        lifting.blocks += 1
-        if lifting.blocks > _BLOCKS:
+        self.lifting.blocks += 1
+        if self.lifting.blocks > _BLOCKS:
             raise self.refused("has too many ways through it")
-        handlers = lifting.handlers
-        steps = self.steps
         while True:
             frame = self.here
-            pc = frame.start = frame.pc
-            if pc == frame.loop:
-                item_end = self._end_of_item(frame)
-                return Block(tuple(steps), item_end)
-            instructions = frame.instructions
-            opcode, argument = instructions[pc], instructions[pc + 1]
+            end = self.step() if frame.pc != frame.loop else self._end_of_item(frame)
+            if end is not None:
+                return Block(tuple(self.steps), end)
+
+    def step(self) -> End | None:
+        """Runs one instruction."""
+        frame, lifting = self.here, self.lifting
+        instructions = frame.instructions
+        pc = frame.start = frame.pc
+        opcode, argument = instructions[pc], instructions[pc + 1]
+        pc += 2
+        while opcode == EXTENDED:
+            opcode, argument = instructions[pc], argument << 8 | instructions[pc + 1]
             pc += 2
-            while opcode == EXTENDED:
-                opcode, argument = instructions[pc], argument << 8 | instructions[pc + 1]
-                pc += 2
-            while instructions[pc] == CACHE:
-                pc += 2
-            frame.pc = pc
-            lifting.operations += 1
-            if lifting.operations > _OPERATIONS:
-                raise self.refused("is too long")
-            if (end := handlers[opcode](self, argument)) is not None:
-                return Block(tuple(steps), end)
+        while instructions[pc] == CACHE:
+            pc += 2
+        frame.pc = pc
+        lifting.operations += 1
+        if lifting.operations > _OPERATIONS:
+            raise self.refused("is too long")
+        return lifting.handlers[opcode](self, argument)
 
     def _end_of_item(self, frame: Frame) -> End:
         if frame.collected is None or frame.unrolled:
@@ -105,7 +108,10 @@ class Path:
         self.steps.append(Step(operation, operands, value))
         register = self.next
         self.next = register + 1
-        if operation in _PLAIN or (operation == "call" and value in _PLAIN_CALLS):
+        kind = value if operation == "call" else operation
+        if kind in _NUMBERS:
+            self.numbers.add(register)
+        elif kind in _PLAIN:
             self.plain.add(register)
         return register
 
@@ -141,6 +147,8 @@ class Path:
     def iterated(self, symbol: Symbol) -> Symbol:
         """The symbol of a list or the like whose items are those of this symbol."""
         kind = type(symbol)
+        if kind is Known and type(symbol.value) in (dict, list):
+            return self.guarded(symbol, tuple)
         if kind not in (Iterable, Pairs):
             return symbol
         self.consumed(symbol)
@@ -149,6 +157,16 @@ class Path:
         if symbol.strict:
             raise self.refused("calls zip with strict, but in dict(zip(NAMES, values))")
         return self.value("call", symbol.names, symbol.of, value="zip")
+
+    def guarded(self, known: Known, kind: type[tuple[Any, ...]] | type[frozenset[Any]]) -> Known:
+        """A constant of what a list or a set has, or of a dict's keys, as long as it has them."""
+        collection = known.value
+        if type(collection) in (dict, list, set) and len(collection) <= _GUARDED:
+            constant = kind(collection)
+            if is_constant(constant):
+                self.lifting.guards.collection(collection)
+                return Known(constant)
+        return known
 
     def consumed(self, symbol: Symbol) -> None:
         """Somebody goes through this symbol.
@@ -247,9 +265,28 @@ class Path:
             steps += block.steps
             if path.here.collected is not None:
                 results.append(path.here.collected)
-        self.steps += steps
-        self.next, self.plain, self._known = path.next, path.plain, path._known
+        self._go_on_as(path, steps)
         return Display("list", results)
+
+    def attempt(self, attempt: Callable[[Path], Symbol | None]) -> bool:
+        """Whether an attempt gives a symbol, which is put on the stack; else nothing was done."""
+        path = self.fork()
+        if (symbol := attempt(path)) is None:
+            return False
+        self._go_on_as(path, path.steps)
+        self.here = path.here
+        self.here.stack.append(symbol)
+        return True
+
+    def _go_on_as(self, path: Path, steps: list[Step]) -> None:
+        self.steps += steps
+        self.next, self._known = path.next, path._known
+        self.plain, self.numbers = path.plain, path.numbers
+
+    def is_number(self, register: Register) -> bool:
+        """Whether it is a known number."""
+        known = (value for at, value in self._known.values() if at == register)
+        return type(next(known, None)) in (int, float)
 
     def variable(self, name: str) -> Symbol:
         """What is in a variable of the function."""
@@ -311,18 +348,16 @@ def told(known: Known) -> str:
 _OPERATIONS = 4000
 _BLOCKS = 200
 _UNROLLED = 16
-_PLAIN = frozenset(
+_GUARDED = 1000
+_NUMBERS = frozenset(
     (
-        *("constant", "tuple", "-", "/", "//", "%", "**", "<<", ">>", "negative", "positive"),
-        *("invert", "not", "truth", "<", "<=", "==", "!=", ">", ">=", "is", "in"),
-        *("format", "join_text", "unpack"),
+        *("-", "/", "//", "**", "<<", ">>", "negative", "positive", "invert"),
+        *("not", "truth", "<", "<=", "==", "!=", ">", ">=", "is", "in"),
+        *("abs", "all", "any", "float", "int", "len", "ord", "round"),
     )
 )
-_PLAIN_CALLS = frozenset(
-    (
-        *("abs", "all", "any", "ascii", "bool", "chr", "float", "int", "len", "ord", "repr"),
-        *("round", "str", "tuple"),
-    )
+_PLAIN = frozenset(
+    ("tuple", "%", "format", "join_text", "unpack", "ascii", "chr", "repr", "str", "constant")
 )
 _TOLD = {
     "Made": "a function that it makes",

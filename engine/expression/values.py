@@ -166,7 +166,7 @@ def _load_attribute(path: Path, argument: int) -> End | None:
 def _load_method(path: Path, argument: int) -> End | None:
     frame = path.here
     of = frame.stack[-1]
-    if type(of) is Known and not is_constant(of.value):
+    if type(of) is Known and type(of.value) is not dict and not is_constant(of.value):
         method = _attribute(path, argument)
     else:
         method = Method(frame.stack.pop(), frame.code.co_names[argument])

@@ -11,12 +11,15 @@ from typing import Any, ClassVar
 import pytest
 
 from engine.expression.lift import Lifted, Refusal, lift
+from engine.expression.tree import Return
 from tests.expressions import GaveUp, evaluate
 from tests.functions import same
 
 RATE = 0.908
 NAMES = ("a", "b")
 TABLE = {"a": 1}
+RANKS = {"low": (0, 10), "high": (10, 100)}
+NESTED = {"a": []}
 STOP_WORDS = {"the", "of"}
 LISTED = [1]
 NAN = float("nan")
@@ -24,6 +27,9 @@ NAN = float("nan")
 
 class Rates:
     euro = 0.9
+
+
+CALLED = {"scale": lambda number: number * 2}
 
 
 def scale(number, by=2):
@@ -86,6 +92,13 @@ exec("def asserted(number):\n    assert number > 0, 'no'\n    return number", AS
 
 def make(k):
     return lambda number: [number * k + n for n in range_of(number)]
+
+
+def increased(record):
+    number = record["a"]
+    number += len(record)
+    number *= 2
+    return number
 
 
 def range_of(number):
@@ -182,6 +195,17 @@ LIFTED: list[tuple[Callable[..., Any], list[Any]]] = [
     (ASSERTING["asserted"], [1, -1]),
     (lambda word: (word in STOP_WORDS, word not in LISTED), ["the", "a", 1, 1.0]),
     (lambda number: number * Rates.euro, [2]),
+    (lambda number: number in TABLE, [1, "a", []]),
+    (lambda number: number * TABLE["a"] + TABLE.get("b", 3) + len(TABLE), [1, "a"]),
+    (lambda number: {name: low <= number < high for name, (low, high) in RANKS.items()}, [1, "a"]),
+    (lambda number: [number + n for n in LISTED] + [number for _ in TABLE], [1, "a"]),
+    (lambda number: CALLED["scale"](number), [1]),
+    (lambda number: 8 <= number <= 18, [1, 8, 18.0, 19, NAN, "a", None]),
+    (lambda number: 1 if 0 < number < RATE else 2, [0, 0.5, 1, "a"]),
+    (lambda number: (not 1 < number < 3, 0.5 < number != 2), [0, 2, 3, "a"]),
+    (lambda number: 0 < number < number + 1, [0, 2, "a"]),
+    (lambda number: "a" < number < "b", [0, "ab", "c"]),
+    (lambda number: 0 < number < 10 < number, [0, 2, 11]),
     (lambda numbers: (min(numbers), max(n for n in numbers)), [[1, 2], []]),
     (functools.partial(scale, by=4), [3]),
     (make(3), [2]),
@@ -190,6 +214,8 @@ LIFTED: list[tuple[Callable[..., Any], list[Any]]] = [
     (swapped, [(1, 2), [1, 2]]),
     (checked, [1, -1]),
     (counted, [1, 0.5, "a"]),
+    (increased, [{"a": 1}, {"a": "b"}, {"a": [1]}]),
+    (lambda number: (1 == number < 3, 0 != number >= 5), [1, 3, 7, "a"]),
     (str.lower, ["A"]),
     (str, ["A", 1]),
     (int, ["12", 1.5, "a"]),
@@ -284,6 +310,11 @@ def grown(items):
     return items
 
 
+def grown_by_text(items):
+    items += "text"
+    return items
+
+
 def doubled(items):
     items *= 2
     return items
@@ -351,7 +382,10 @@ REFUSED: list[tuple[Callable[..., Any], str]] = [
     (lambda items: items.append(1), "calls .append()"),
     (lambda record: TABLE[record], "reads TABLE, a dict"),
     (lambda record: LISTED[record], "reads LISTED, a list"),
-    (lambda record: record in TABLE, "reads TABLE, a dict"),
+    (lambda record: TABLE.get(record), "reads TABLE, a dict"),
+    (lambda record: TABLE["missing"], "reads TABLE, a dict"),
+    (lambda record: {**TABLE, "b": record}, "reads TABLE, a dict"),
+    (lambda record: record in NESTED.values(), "reads NESTED, a dict"),
     (lambda record: record in [TABLE], "reads TABLE, a dict"),
     (lambda record: Echo.other + record, "reads Echo.other of a type"),
     (lambda record: unknown(record), "reads unknown, which is not defined"),  # noqa: F821
@@ -387,6 +421,7 @@ REFUSED: list[tuple[Callable[..., Any], str]] = [
     (deleted, "deletes an item"),
     (imported, "has an import"),
     (grown, "has +=, which may change a list or a dict"),
+    (grown_by_text, "has +=, which may change a list or a dict"),
     (doubled, "has *=, which may change a list or a dict"),
     (merged, "has |=, which may change a list or a dict"),
     (generated, "is a generator"),
@@ -421,6 +456,19 @@ def test_a_reason_has_the_line_of_the_function_and_of_those_it_calls() -> None:
     assert reason(calls_looped) == f"calls looped, line {line}: has a loop, line {inside}"
     line = stored.__code__.co_firstlineno + 1
     assert reason(stored) == f"stores an item, line {line}"
+
+
+def test_a_span_of_numbers_needs_no_branch() -> None:
+    lifted = lift(lambda number: 1 if 0 < number < 10 else 2, 1)
+    assert isinstance(lifted, Lifted)
+    assert [step.operation for step in lifted.expression.body.steps] == [
+        *("constant", "<", "constant", "<", "&"),
+    ]
+    lifted = lift(
+        lambda number: {name: low <= number < high for name, (low, high) in RANKS.items()}, 1
+    )
+    assert isinstance(lifted, Lifted)
+    assert isinstance(lifted.expression.body.end, Return)
 
 
 def test_what_explodes_is_refused() -> None:
@@ -464,6 +512,10 @@ def constant(x): return x + LIMIT
 def calls(x): return helper(x)
 def named(x, *, by=7): return x * by
 def by_module(x): return x + other.limit
+table = {"a": 1}
+def looked_up(x): return x * table["a"]
+def gone_through(x): return [x + n for n in table.values()]
+def measured(x): return x % len(table)
 stop_words, stopped_list = {"the"}, ["the"]
 def stopped(x): return x in stop_words
 def listed(x): return x in stopped_list
@@ -487,6 +539,11 @@ def classed(x): return x * Rates.euro
         ("calls", "calls.__code__ = (lambda x: x).__code__"),
         ("named", "named.__kwdefaults__ = {'by': 8}"),
         ("named", "named.__kwdefaults__['by'] = 8"),
+        ("looked_up", "table['a'] = 2"),
+        ("looked_up", "del table['a']"),
+        ("gone_through", "table['a'] = True"),
+        ("gone_through", "table['b'] = 1"),
+        ("measured", "table['b'] = 1"),
         ("stopped", "stop_words.add('a')"),
         ("stopped", "stop_words.clear()"),
         ("stopped", "stop_words = {'the'}"),
