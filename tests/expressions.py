@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import operator
 import types
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from engine.expression.tree import Block, Branch, Expression, Return, Skip, Step
+from engine.expression.lift import Lifted
+from engine.expression.tree import Block, Expression, Return, Skip, Step
+from tests.functions import same
 
 
 class GaveUp(Exception):
@@ -26,19 +29,31 @@ def evaluate(expression: Expression, *arguments: Any) -> Any:
     return _block(expression.body, list(arguments))
 
 
-def steps_of(expression: Expression) -> list[Step]:
-    """All steps, of all ways."""
-    return list(_steps(expression.body))
+def compare(lifted: Lifted, function: Callable[..., Any], *arguments: Any) -> str:
+    """What comes of the arguments: "equal" results, "failed" in both ways, or it "gave up"."""
+    before = repr(arguments)
+    try:
+        got = _tried(evaluate, lifted.expression, *arguments)
+    except GaveUp:
+        return "gave up"
+    wanted = _tried(function, *arguments)
+    told = f"of {before}: {got}, not {wanted}"
+    assert got[0] == wanted[0], told
+    assert not got[0] or same(got[1], wanted[1]), told
+    assert repr(arguments) == before, told
+    return "equal" if got[0] else "failed"
 
 
-def _steps(block: Block) -> list[Step]:
-    steps = list(block.steps)
-    for step in block.steps:
-        if isinstance(step.value, Block):
-            steps += _steps(step.value)
-    if isinstance(block.end, Branch):
-        steps += _steps(block.end.then) + _steps(block.end.otherwise)
-    return steps
+def _tried(function: Callable[..., Any], *arguments: Any) -> tuple[bool, Any]:
+    """Whether it gives something, and that, or what it raises."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # `~True`
+            return True, function(*arguments)
+    except GaveUp:
+        raise
+    except Exception as error:  # noqa: BLE001  # whatever it is
+        return False, error
 
 
 _SKIPPED = object()
@@ -87,6 +102,8 @@ def _step(step: Step, registers: list[Any]) -> Any:
             raise GaveUp("another number of values")
         return values
     if operation in _SETS_GIVE_UP and any(isinstance(of, (set, frozenset)) for of in operands):
+        raise GaveUp("sets")
+    if operation == "in" and isinstance(operands[0], set):
         raise GaveUp("sets")
     return _OPERATIONS[operation](*operands)
 

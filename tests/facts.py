@@ -12,6 +12,7 @@ from typing import Any
 from tests.functions import Mapping, Number, Pair, Text
 
 NAN = float("nan")
+TABLE = {"a": 1}
 INTS = [0, 1, -1, 7, -7, 2**53 + 1, 2**63 - 1, -(2**63), 2**63, 2**64, True]
 FLOATS = [0.0, -0.0, 0.5, 2.5, -7.5, 1e16, 1e-05, 5e-324, float("inf"), float("-inf"), NAN]
 NUMBERS = [*INTS, *FLOATS]
@@ -115,6 +116,7 @@ FACTS: dict[str, tuple[Callable[[Any], Any], list[Any]]] = {
     "in a text": (lambda text: ("a" in text, "" in text), [*TEXTS, 1]),
     "in a dict": (lambda record: ("a" in record, 1 in record), [{"a": 1}, {1.0: 1}, {True: 1}, {}]),
     "in a list": (lambda items: 1 in items, [[1], [1.0], [True], [], [NAN]]),
+    "set in a dict that is known": (lambda value: value in TABLE, [{1}, "a", [1]]),
     "lower": (lambda text: text.lower(), TEXTS),
     "upper": (lambda text: text.upper(), TEXTS),
     "title": (lambda text: text.title(), [*TEXTS, "they're bill's"]),

@@ -44,8 +44,8 @@ class Step(NamedTuple):
     | each | a | `[body(x) for x in a]`; `value` is the body's `Block` |
 
     A run gives up wherever an operand is an object of a subclass; where `-`, `&`, `|` or `^` has
-    a set, since `-=` of one would change it; where a method is one of bytes, but for `decode`; and
-    where `unpack` meets another number of items.
+    a set, since `-=` of one would change it, or `in` one on its left; where a method is one of
+    bytes, but for `decode`; and where `unpack` meets another number of items.
 
     In `each`, the body sees all values so far; x is the next register. A body may end with `Skip`,
     for a comprehension with an `if`.
