@@ -313,6 +313,8 @@ str.lower(T)
 chr(N & 127)
 M.get('c', T)
 (T % N)
+format(N, '.1f')
+','.join(map(str, S))
 """
 _TRUTHS = """
 (N ? N)
@@ -386,6 +388,9 @@ list(M.items())
 tuple(M.values())
 list(reversed(S))
 rest(N, T, A)
+list(map(str, S))
+list(filter(None, S))
+[p for p in map(len, T.split())]
 (S if F else S)
 (S or S)
 sorted([N, N])

@@ -11,7 +11,7 @@ from typing import Any
 
 from engine.expression import written
 from engine.expression.frame import Frame
-from engine.expression.operations import binary, item, lookup, unary
+from engine.expression.operations import binary, formatted, item, lookup, unary
 from engine.expression.path import Path, told
 from engine.expression.pure import (
     CALLABLES,
@@ -119,6 +119,9 @@ def _builtin(
         raise path.refused(f"calls {name} with arguments by name")
     if name in ITERATORS:
         _check_count(path, name, ITERATORS[name], count)
+        if name in written.THROUGH:
+            _function(path, name, written.THROUGH[name], arguments, {})
+            return None
         register = path.value("call", *map(path.iterated, arguments), value=name)
         return Iterable(register, f"the iterator of {name}()")
     _check_count(path, name, CALLS[name], count)
@@ -135,6 +138,8 @@ def _builtin(
         return Known(path.lifting.guards.length(first.value))
     if name == "isinstance":
         return path.value("call", first, value=f"isinstance:{_classes(path, arguments[1])}")
+    if name == "format":
+        return formatted(path, first, "", arguments[1] if count == 2 else Known(""))
     if name == "divmod":
         return Display("tuple", [binary(path, of, *arguments) for of in ("//", "%")])
     if name == "pow":

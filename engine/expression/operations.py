@@ -92,12 +92,12 @@ def same(path: Path, left: Symbol, right: Symbol, negated: bool) -> Symbol:
     """`left is right`, or `left is not right`."""
     if right is BUILTIN:
         return Known(negated)
+    if type(left) is Known and type(right) is Known and (_is_single(left) or _is_single(right)):
+        return Known((left.value is right.value) is not negated)
     sides = [side for side in (left, right) if not _is_single(side)]
     if len(sides) == 2:
         raise path.refused("has `is` of something other than None, True and False")
-    if not sides:
-        return Known((left.value is right.value) is not negated)
-    if type(sides[0]) is Display:
+    if type(sides[0]) is not int:
         return Known(negated)
     register = path.value("is", left, right)
     return path.emit("not", (register,)) if negated else register

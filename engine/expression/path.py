@@ -348,7 +348,7 @@ def told(known: Known) -> str:
 _OPERATIONS = 4000
 _BLOCKS = 200
 _UNROLLED = 16
-_GUARDED = 1000
+_GUARDED = 300
 _NUMBERS = frozenset(
     (
         *("-", "/", "//", "**", "<<", ">>", "negative", "positive", "invert"),

@@ -20,6 +20,7 @@ CALLS: dict[str, tuple[int, int]] = {
     "dict": (0, 1),
     "divmod": (2, 2),
     "float": (0, 1),
+    "format": (1, 2),
     "int": (0, 1),
     "isinstance": (2, 2),
     "len": (1, 1),
@@ -39,6 +40,8 @@ CALLS: dict[str, tuple[int, int]] = {
 
 ITERATORS: dict[str, tuple[int, int]] = {
     "enumerate": (1, 2),
+    "filter": (2, 2),
+    "map": (2, 2),
     "range": (1, 3),
     "reversed": (1, 1),
     "zip": (2, MANY),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 
@@ -16,5 +16,18 @@ def _greatest(one: Any, other: Any, *, key: Callable[[Any], Any]) -> Any:
     return other if of_other > of_one else one
 
 
+def _map(function: Callable[[Any], Any], items: Iterable[Any]) -> Any:
+    return (function(item) for item in items)
+
+
+def _filter(function: Callable[[Any], Any] | None, items: Iterable[Any]) -> Any:
+    if function is None:
+        return (item for item in items if item)
+    return (item for item in items if function(item))
+
+
 BY_KEY: dict[str, Any] = {"min": _least, "max": _greatest}
 """What `min(one, other, key=key)` and `max` do."""
+
+THROUGH: dict[str, Any] = {"filter": _filter, "map": _map}
+"""What builtins do that call a function of each item."""

@@ -191,6 +191,11 @@ LIFTED: list[tuple[Callable[..., Any], list[Any]]] = [
     (lambda pair: without({"a": pair, "b": 1, "c": 2}, "b", "c"), [1]),
     (lambda pair: starred(pair, *(pair, 1)), [1]),
     (lambda pair: one_of(*pair), [(1, 2)]),
+    (lambda items: list(map(str, items)), [[1, None], "ab", 1]),
+    (lambda items: ",".join(map(str.lower, items)), [["A", "b"], [1]]),
+    (lambda items: [n + 1 for n in filter(None, items)], [[1, 0, 2]]),
+    (lambda items: sum(map(lambda n: n * 2, filter(lambda n: n > 1, items))), [[1, 0, 2]]),  # noqa: C417
+    (lambda number: (format(number), format(number, ".2f")), [1, 0.125, "a"]),
     (ASSERTING["asserted"], [1, -1]),
     (lambda word: (word in STOP_WORDS, word not in LISTED), ["the", "a", 1, 1.0]),
     (lambda number: number * Rates.euro, [2]),
