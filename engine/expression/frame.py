@@ -91,6 +91,10 @@ class Frame:
         del self.stack[-count:]
         return popped
 
+    def chain(self) -> list[Frame]:
+        """The function itself, its caller, and so on."""
+        return [self] if self.caller is None else [self, *self.caller.chain()]
+
     def place(self) -> str:
         """The line that runs: `, line 12`."""
         if self.caller is None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from types import CellType
 from typing import Any, TypeAlias
 
+from engine.expression import written
 from engine.expression.frame import CACHE, EXTENDED, Frame
 from engine.expression.guards import MISSING, Guards
 from engine.expression.pure import is_constant
@@ -324,13 +326,12 @@ class Path:
 
     def refused(self, reason: str) -> Refused:
         """The reason, with its place."""
-        frame = self.here
-        reason += frame.place()
-        while (caller := frame.caller) is not None and caller.caller is not None:
+        frames = [frame for frame in self.here.chain() if frame.globals is not vars(written)]
+        reason += frames[0].place()
+        for frame, caller in pairwise(frames[:-1]):
             if frame.name:  # a function of the user, or of a library, whose lines tell nobody much
                 inside = f": {reason}" if frame.globals is caller.globals else ""
                 reason = f"calls {frame.name}{caller.place()}{inside}"
-            frame = caller
         return Refused(reason)
 
 

@@ -468,6 +468,13 @@ def test_a_span_of_numbers_needs_no_branch() -> None:
     assert isinstance(lifted.expression.body.end, Return)
 
 
+def test_what_a_builtin_calls_is_named_with_the_line_of_the_builtin() -> None:
+    function = eval("lambda lines:\\\n list(map(json.loads, lines))", {"json": json})
+    assert reason(function) == "calls json.loads, line 2"
+    function = eval("lambda lines:\\\n min(lines, 1, key=lambda line: print(line))")
+    assert reason(function) == "calls print, line 2"
+
+
 def test_what_explodes_is_refused() -> None:
     ways = " + ".join(f"(1 if x[{n}] else 2)" for n in range(12))
     assert "too many ways" in reason(eval(f"lambda x: {ways}"))
