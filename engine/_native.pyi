@@ -1,7 +1,7 @@
 from typing import Any, SupportsFloat, SupportsIndex, final
 from typing_extensions import disjoint_base
 
-__all__ = ["Aggregate", "AggregateError", "AvroDecoder", "Batch", "Blob", "BlobNode", "BlobStatistics", "Cancelled", "ChannelLost", "Control", "DecodeError", "Digests", "EncodeError", "Finder", "FrozenDict", "HttpGateway", "HttpReplies", "HttpStream", "InputStatistics", "Join", "JsonDecoder", "KeptRows", "KeyExtractError", "KeyedEntries", "Landing", "LatencyHistogram", "Latest", "Network", "NetworkError", "NetworkStatistics", "OutputGate", "OutputStatistics", "Paired", "Program", "ResourceError", "RollingAggregate", "S3Client", "StorageFailed", "WindowAggregate", "WindowFold", "columns_of_dicts", "decode_value", "dicts_of_rows", "encode_parts", "ipc_streams", "keyed_entries", "mapped", "needs", "partition", "plain_keys", "register_extensions", "take_rows", "use_precise_timers", "xxh3"]
+__all__ = ["Aggregate", "AggregateError", "AvroDecoder", "Batch", "Blob", "BlobNode", "BlobStatistics", "Cancelled", "ChannelLost", "Control", "DecodeError", "Digests", "EncodeError", "Finder", "FrozenDict", "HttpGateway", "HttpReplies", "HttpStream", "InputStatistics", "Join", "JsonDecoder", "KeptRows", "KeyExtractError", "KeyedEntries", "Landing", "LatencyHistogram", "Latest", "Network", "NetworkError", "NetworkStatistics", "OutputGate", "OutputStatistics", "Paired", "Program", "ResourceError", "RollingAggregate", "S3Client", "StorageFailed", "WindowAggregate", "WindowFold", "WindowSpans", "columns_of_dicts", "decode_value", "dicts_of_rows", "encode_parts", "ipc_streams", "keyed_entries", "mapped", "needs", "partition", "plain_keys", "register_extensions", "take_rows", "use_precise_timers", "xxh3"]
 
 @final
 class Aggregate:
@@ -1390,6 +1390,18 @@ class WindowFold:
     def values(self, /) -> "dict[int, Any]":
         """
         What records have come to, by the numbers of the values.
+        """
+
+@final
+class WindowSpans:
+    """
+    Says which windows have a time; `windows` are slices or a calendar of `WindowAggregate`.
+    """
+    def __new__(cls, /, windows: "tuple[str, list[int]]") -> WindowSpans: ...
+    def of(self, /, time_us: "int") -> "list[tuple[int, int]]":
+        """
+        The starts and ends of the windows that have this time, in order, all in microseconds. There is none in a gap
+        between two.
         """
 
 def columns_of_dicts(records: "Any", schema: "Any" = None) -> "tuple[Any, list[str]] | None":

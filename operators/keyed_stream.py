@@ -330,7 +330,8 @@ class KeyedStream(
         long in event time, and each record that still comes gives a result anew. What comes later
         is left out, counted (`late` of the operator in the job's statistics), and goes to
         `.side("late")` as it came. With `"updates"`, each batch gives the results of all windows
-        that it changed; with `Every(timedelta(seconds=1))` they come once a second.
+        that it changed; with `Every(timedelta(seconds=1))` they come once a second; a `Trigger` of
+        yours decides itself.
 
         At the end of the input all windows are complete.
         """

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, TypeAlias
+from typing import Any
 
 from engine.columns import is_columns
 from engine.errors import GraphError
@@ -16,7 +16,7 @@ from engine.graph.operator import ERRORS, OnError, Properties
 from engine.graph.watermark import END_OF_TIME
 from engine.record import dict_key
 from engine.state import KeyedState
-from operators.keys import NONE, Key, found_again, key_finder, key_meaning
+from operators.keys import NONE, Key, Pairs, found_again, key_meaning, keyed_pairs
 from operators.process.broadcast import (
     BroadcastContext,
     BroadcastMap,
@@ -27,8 +27,6 @@ from operators.process.context import TIMERS, ProcessContext
 from operators.process.function import NO_KEY, CoProcessFunction, KeyedFunction
 from operators.process.states import State
 from operators.process.timers import KeyTimers, Timer, TimerQueue
-
-Pairs: TypeAlias = Callable[[list[Any], Iterator[Any]], Iterable[tuple[Any, Any]]]
 
 
 @dataclass(frozen=True)
@@ -81,7 +79,7 @@ class Process(BatchOperator):
 
     def open(self, context: TaskContext) -> BatchFunction:
         """The keys of one task."""
-        return _Process(self, context)
+        return ProcessTask(self, context)
 
 
 @dataclass(frozen=True)
@@ -115,7 +113,7 @@ class CoProcess(Process):
         return _CoProcess(self, context)
 
 
-class _Process(BatchFunction):
+class ProcessTask(BatchFunction):
     """The keys of one task, each with its slots unless these are empty."""
 
     def __init__(self, operator: Process, context: TaskContext) -> None:
@@ -138,9 +136,10 @@ class _Process(BatchFunction):
             for name, state in found.items():
                 if isinstance(state, BroadcastState):
                     self._broadcast[name] = BroadcastMap(name, self._context)
-        self._pairs = _pairs(operator.key, operator.paired)
+        self._pairs = keyed_pairs(operator.key, paired=operator.paired)
 
     def process(self, batch: list[Any]) -> list[Any]:
+        """The results for the records of a batch."""
         return self._take(batch, self._pairs, "process")
 
     def _take(self, batch: list[Any], pairs: Pairs, method: str) -> list[Any]:
@@ -179,6 +178,7 @@ class _Process(BatchFunction):
         return out
 
     def take_side(self, records: list[Any]) -> Iterator[list[Any]]:
+        """The results for records of the broadcast stream."""
         out = self._process_broadcast(records)
         for at in range(0, len(out), self._task.batch_size):
             yield out[at : at + self._task.batch_size]
@@ -205,27 +205,32 @@ class _Process(BatchFunction):
         return out
 
     def on_watermark(self, watermark_us: int) -> Iterator[list[Any]]:
+        """The results of timers that event time has come to."""
         self._context.watermark = watermark_us
         yield from self._fire(self._context._event, watermark_us)
         self._plan()
 
     def on_timer(self, now_ns: int) -> Iterator[list[Any]]:
+        """The results of timers by the clock; drops old values."""
         self._drop_old(now_ns)
         yield from self._fire(self._context._processing, now_ns, self._task.batch_size)
         self._plan()
 
     def on_end(self) -> Iterator[list[Any]]:
+        """The results of all timers of event time."""
         self._context.watermark = END_OF_TIME
         self._context._over = set()
         yield from self._fire(self._context._event, END_OF_TIME)
 
     def snapshot(self) -> KeyedState:
+        """The states and timers of all keys."""
         now_ns = self._task.now_ns()
         kept = ((key, self._saved(slots, now_ns)) for key, slots in self._keys.items())
         shared = [(name, list(state.items())) for name, state in self._broadcast.items()]
         return KeyedState.of(kept, pickle=self._task.pickle, shared=shared or None)
 
     def restore(self, state: KeyedState) -> None:
+        """Go on with them."""
         now_ns = self._task.now_ns()
         for name, items in state.shared or ():
             if name not in self._broadcast:
@@ -362,12 +367,12 @@ class _Process(BatchFunction):
         self.next_timer = min((at for at in (timer, expiry) if at is not None), default=None)
 
 
-class _CoProcess(_Process):
-    """As `_Process`, of two streams."""
+class _CoProcess(ProcessTask):
+    """As `ProcessTask`, of two streams."""
 
     def __init__(self, operator: CoProcess, context: TaskContext) -> None:
         super().__init__(operator, context)
-        right = _pairs(operator.right_key, operator.right_paired)
+        right = keyed_pairs(operator.right_key, paired=operator.right_paired)
         self._sides = (self._pairs, "process_left"), (right, "process_right")
 
     def process(self, batch: Any) -> list[Any]:
@@ -411,14 +416,6 @@ def _states_in_words(function: KeyedFunction) -> dict[str, str]:
 def _in_words(state: State | BroadcastState[Any, Any]) -> str:
     has_ttl = isinstance(state, State) and state.ttl_ns is not None
     return type(state).__name__ + (" with ttl" if has_ttl else "")
-
-
-def _pairs(key: Key, paired: bool) -> Pairs:
-    """The function that gives the records of a batch behind their keys, by an iterator of it."""
-    if paired:
-        return lambda _batch, records: records
-    find = key_finder(key)
-    return lambda batch, records: zip(map(find, records), batch, strict=True)
 
 
 def _results(method: str, given: Any) -> list[Any]:

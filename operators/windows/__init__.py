@@ -10,16 +10,21 @@ from operators.windows.assigners import (
     Sliding,
     Tumbling,
 )
+from operators.windows.trigger import CountTrigger, Purging, Trigger, TriggerWindow
 from operators.windows.windowed_stream import WindowedStream
 
 __all__ = [
     "Accumulator",
     "Assigner",
     "Calendar",
+    "CountTrigger",
     "CountWindow",
     "Every",
+    "Purging",
     "Session",
     "Sliding",
+    "Trigger",
+    "TriggerWindow",
     "Tumbling",
     "WindowedStream",
 ]

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, overload
 
 from engine.errors import GraphError
+from engine.graph.batch_operator import BatchOperator
 from engine.graph.declaration import Input, shown
 from engine.graph.operator import OnError
 from operators.aggregates import (
@@ -16,6 +17,7 @@ from operators.aggregates import (
     Max,
     Mean,
     Min,
+    NativeAggregate,
     Quantiles,
     Sum,
     Top,
@@ -26,6 +28,8 @@ from operators.elementwise import check_function
 from operators.stream import Stream, check_on_error, then
 from operators.windows.native import NativeWindows
 from operators.windows.operator import Windows
+from operators.windows.trigger import Trigger
+from operators.windows.triggered import TriggeredWindows
 from operators.windows.whole import WholeWindows, WindowParts
 from operators.windows.windowing import Windowing, check_length
 
@@ -290,17 +294,27 @@ class WindowedStream(Generic[Unpack[Ks], T]):
     def _folded(self, name: str, fold: Fold, on_error: OnError) -> Stream[Any]:
         check_on_error(name, on_error)
         check_length(name, self._windowing.assigner)
-        return then(self._inputs, Windows(self._windowing, fold, on_error), name)
+        return then(self._inputs, self._operator(fold, on_error), name)
 
     def _native(
         self, name: str, aggregations: Aggregation | Mapping[str, Aggregation], on_error: OnError
     ) -> Stream[Any]:
         check_on_error(name, on_error)
+        if isinstance(self._windowing.emit, Trigger):
+            check_length(name, self._windowing.assigner)
+            native = NativeAggregate.of(aggregations, (), "final", on_error, paired=False)
+            return then(self._inputs, self._operator(native, on_error), name)
         operator = NativeWindows.of(name, aggregations, self._windowing, on_error)
         if operator.has_parts:
             given: Stream[Any] = Stream(self._inputs)
             return given._in_two_stages(WindowParts(operator), WholeWindows(operator), name)
         return then(self._inputs, operator, name)
+
+    def _operator(self, computed: Any, on_error: OnError) -> BatchOperator:
+        """What computes values record by record, in Python."""
+        if isinstance(self._windowing.emit, Trigger):
+            return TriggeredWindows.of(self._windowing, computed, on_error)
+        return Windows(self._windowing, computed, on_error)
 
     if not TYPE_CHECKING:  # a type checker sees that these methods do not exist
 

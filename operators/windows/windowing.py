@@ -21,11 +21,12 @@ from operators.windows.assigners import (
     Session,
     in_words,
 )
+from operators.windows.trigger import Trigger, can_merge
 from operators.windows.zones import offsets_of
 
-Emit: TypeAlias = Literal["final", "updates"] | Every
+Emit: TypeAlias = Literal["final", "updates"] | Every | Trigger
 """The times of a window's results: when it is complete ("final"), for each batch that changed it
-("updates"), or in a period."""
+("updates"), in a period, or as a class of yours says."""
 
 
 @dataclass(frozen=True)
@@ -95,15 +96,37 @@ def check_windowing(assigner: object, time: object, allowed_lateness: object, em
     """Raise `GraphError` unless these settings of windows fit together."""
     check_assigner("window", assigner, get_args(Assigner))
     check_duration("window(): allowed_lateness", allowed_lateness, ZERO)
-    if not isinstance(emit, Every) and emit not in get_args(Literal["final", "updates"]):
+    if isinstance(emit, Trigger):
+        _check_trigger(emit, assigner)
+    elif not isinstance(emit, Every) and emit not in get_args(Literal["final", "updates"]):
+        is_class = isinstance(emit, type) and issubclass(emit, Trigger)
         raise GraphError(
-            f"window() got emit={_shown(emit)}, expected 'final', 'updates' or Every(...)",
-            hint="Every(timedelta(seconds=1)) gives what changed once a second",
+            f"window() got emit={_shown(emit)}, expected 'final', 'updates', Every(...) or a "
+            "trigger",
+            hint=f"emit={_shown(emit)}(...) is one"
+            if is_class
+            else "Every(timedelta(seconds=1)) gives what changed once a second",
         )
     if isinstance(assigner, CountWindow) and (time is not None or allowed_lateness):
         raise GraphError(
             f"window() got {'time' if time is not None else 'allowed_lateness'} and {assigner!r}, "
             "expected neither: it counts records in the order in which they come",
+        )
+
+
+def _check_trigger(trigger: Trigger, assigner: object) -> None:
+    if isinstance(assigner, CountWindow):
+        raise GraphError(
+            f"window() got {assigner!r} and {_shown(trigger)}, expected one of them: both say "
+            "after how many records a result comes",
+            hint="Tumbling(timedelta(days=1)) with emit=CountTrigger(n) gives a result every n "
+            "records, and at the end of the day",
+        )
+    if isinstance(assigner, Session) and not can_merge(trigger):
+        raise GraphError(
+            f"window() got {assigner!r} and the trigger {type(trigger).__name__} without "
+            "on_merge(), expected one: a record may make one session of two",
+            hint="def on_merge(self, window, other): add what other.state has to window.state",
         )
 
 

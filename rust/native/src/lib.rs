@@ -82,6 +82,8 @@ mod _native {
     #[pymodule_export]
     use super::operators::window_fold::WindowFold;
     #[pymodule_export]
+    use super::operators::window_spans::WindowSpans;
+    #[pymodule_export]
     use super::operators::windows::WindowAggregate;
     #[pymodule_export]
     use super::s3::S3Client;

@@ -11,4 +11,5 @@ pub(crate) mod results;
 pub(crate) mod rolling;
 pub(crate) mod times;
 pub(crate) mod window_fold;
+pub(crate) mod window_spans;
 pub(crate) mod windows;

@@ -151,7 +151,7 @@ impl Windows {
     }
 
     /// From the start of one to the start of the next; `None` where that is not always the same.
-    pub(crate) fn slide(&self) -> Option<i64> {
+    pub fn slide(&self) -> Option<i64> {
         self.calendar.is_none().then_some(self.slide)
     }
 

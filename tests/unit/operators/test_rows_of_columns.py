@@ -26,6 +26,7 @@ from operators import (
     Change,
     CoProcessFunction,
     Count,
+    CountTrigger,
     Max,
     ProcessContext,
     ProcessFunction,
@@ -191,6 +192,9 @@ FLOWS: dict[str, Callable[[Stream[Any]], Stream[Any]]] = {
     "windows, collect": lambda s: windows(s).collect(),
     "windows, reduce": lambda s: windows(s).reduce(lambda a, b: {**a, "n": a["n"] + b["n"]}),
     "windows, apply": lambda s: windows(s).apply(lambda _, rows, start, end: (rows, start, end)),
+    "windows, trigger": lambda s: (
+        timed(s).key_by("k").window(Tumbling(10 * SECOND), emit=CountTrigger(2)).collect()
+    ),
     "windows, key function": lambda s: by_function(timed(s)).window(Tumbling(10 * SECOND)).count(),
     "over": lambda s: timed(s).key_by("k").over(3 * SECOND).sum("n"),
     "sort": lambda s: timed(s).key_by("k").sort_by_time(),

@@ -5,7 +5,8 @@ mod folded;
 mod parts;
 
 use self::fold::{Fold, Functions};
-use self::folded::{FoldedWindows, Time, far};
+pub(super) use self::folded::far;
+use self::folded::{FoldedWindows, Time};
 use self::parts::KeptParts;
 use crate::error::alone;
 use crate::operators::interned::Interned;

@@ -3,10 +3,10 @@
 Of its 36 tests, 23 are here: tumbling, sliding and session windows of event time, with offsets,
 late records and allowed lateness, with what is left of a window, with a snapshot in between, and
 the count trigger that purges, which is a count window. Tests that differ in the kind of state alone
-have one row. The other 13 do not apply: five are of processing time, one of its timers' snapshots;
-three purge a window as it fires, where here a result has all that came; and there are no count
-triggers over sessions, no evictors, no windows without a length, and no event-time trigger over a
-global window. (Of the tests that purge, one has the results of its twin and is here.)
+have one row. Those of other triggers, five of the other 13, are in `test_flink_triggers.py`. Eight
+do not apply: five are of processing time, one of its timers' snapshots, and there are no evictors
+and no windows without a length. (Of the tests that purge, one has the results of its twin and is
+here.)
 
 Times are milliseconds. A number between records is a watermark. A list has what came of all since
 the list before, as (key, sum, start, end); where ends are equal, in any order, as Flink's does.

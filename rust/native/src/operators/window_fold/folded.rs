@@ -357,7 +357,7 @@ impl FoldedWindows {
 }
 
 #[cold]
-pub(super) fn far() -> PyErr {
+pub(in crate::operators) fn far() -> PyErr {
     PyValueError::new_err(
         "its time is more than 146,000 years from that of others, or from 1970\n\n\
          hint: say what numbers count by unit=..., or compute the time by a function",
