@@ -1,8 +1,8 @@
 //! The windows of a time, for whoever keeps their values.
 
+use crate::operators::window_fold::far;
 use crate::operators::windows::assigner;
 use oka_window::{Assigner, Window, Windows, is_near};
-use super::window_fold::far;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -40,7 +40,8 @@ impl WindowSpans {
             return Ok(Vec::new());
         }
         let found = self.windows.of_slice(self.windows.slice(time).start);
-        let bounds = |window: Window| [window.start, window.end].map(|each| base + i128::from(each));
+        let bounds =
+            |window: Window| [window.start, window.end].map(|each| base + i128::from(each));
         Ok(found.map(bounds).map(|[start, end]| (start, end)).collect())
     }
 }
