@@ -165,10 +165,10 @@ def _dict(path: Path, of: Symbol) -> Symbol:
 
 def _classes(path: Path, symbol: Symbol) -> str:
     """The names of the classes that `isinstance` is asked for: `int`, or `int|float`."""
-    if type(symbol) is Display:
+    if type(symbol) is Display and symbol.items:
         return "|".join([_classes(path, item) for item in symbol.items])
     if type(symbol) is Known:
-        if type(symbol.value) is tuple:
+        if type(symbol.value) is tuple and symbol.value:
             return "|".join([_classes(path, Known(of, symbol.name)) for of in symbol.value])
         if (name := CLASSES.get(id(symbol.value))) is not None:
             return name

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 
@@ -60,9 +61,8 @@ def lift(function: Callable[..., Any], arguments: int) -> Lifted | Refusal:
             register = path.register(value)
             body = Block(tuple(path.steps), Return(register))
     except Refused as refused:
-        if kind in _NAMED or path.steps:
-            return Refusal(str(refused))
-        return Refusal(f"an object of class {kind.__name__}")
+        known = kind in (FunctionType, BuiltinFunctionType, type, partial)
+        return Refusal(str(refused) if known else f"an object of class {kind.__name__}")
     except RecursionError:
         return Refusal("has too many ways through it")
     except Exception as error:  # noqa: BLE001  # code that no compiler made; a job goes on without
@@ -71,5 +71,4 @@ def lift(function: Callable[..., Any], arguments: int) -> Lifted | Refusal:
 
 
 _IS_KNOWN = sys.implementation.name == "cpython" and sys.version_info < (3, 15)
-_NAMED = (FunctionType, BuiltinFunctionType, type)
 _HANDLERS = by_number(VALUES, DISPLAYS, CONTROL)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import operator
-from types import NoneType
+from types import BuiltinFunctionType, NoneType
 from typing import Any
 
 MANY = 255
@@ -105,8 +105,12 @@ CLASS_METHODS: dict[int, str] = {
 }
 """Methods that are functions of their class, such as `str.lower`, by `id`."""
 
-CALLABLES: dict[int, str] = {id(getattr(builtins, name)): name for name in (*CALLS, *ITERATORS)}
-"""Builtins by `id`."""
+CALLABLES: dict[int, str] = {
+    id(found): name
+    for name in (*CALLS, *ITERATORS)
+    if type(found := getattr(builtins, name)) in (BuiltinFunctionType, type)
+}
+"""Builtins by `id`, but for those that somebody has replaced."""
 
 OPERATORS: dict[int, tuple[str, int]] = {
     id(getattr(operator, name)): (operation, operands)
