@@ -55,6 +55,18 @@ def category(record):
     return "low"
 
 
+def matched(value):
+    match value:
+        case 1 | 2:
+            return "few"
+        case "a":
+            return "text"
+        case None:
+            return "none"
+        case _:
+            return "other"
+
+
 def swapped(pair):
     left, right = pair
     left, right = right, left
@@ -216,6 +228,7 @@ LIFTED: list[tuple[Callable[..., Any], list[Any]]] = [
     (clean, [" A ", " "]),
     (category, [{"price": 101}, {"price": 11}, {"price": 1}, {"price": "a"}]),
     (swapped, [(1, 2), [1, 2]]),
+    (matched, [1, 2.0, True, "a", None, ()]),
     (checked, [1, -1]),
     (counted, [1, 0.5, "a"]),
     (increased, [{"a": 1}, {"a": "b"}, {"a": [1]}]),

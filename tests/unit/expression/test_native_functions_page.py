@@ -11,7 +11,8 @@ from engine.expression.lift import Lifted, Refusal, lift
 from engine.expression.pure import CALLS, ITERATORS, METHODS, VIEWS
 
 PAGE = (Path(__file__).parents[3] / "docs" / "native-functions.md").read_text()
-UNDERSTOOD, REFUSED = PAGE.split("## What is not")
+SECTIONS = dict(re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", PAGE, re.M | re.S))
+UNDERSTOOD, REFUSED = SECTIONS["What is understood"], SECTIONS["What is not"]
 
 
 class Settings:
