@@ -6,6 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from engine.columns import is_columns, rows
+from engine.expression.arrow.stages import FAULT
 from engine.expression.columns import ColumnProgram, GaveUp
 from engine.expression.tree import Block, Branch, Expression, Return, Skip, Step
 
@@ -97,6 +98,7 @@ def compared(stages: list[Stage], batch: pa.RecordBatch) -> str:
     found = program.run(batch)
     expected, counts = _tried(stages, batch)
     if isinstance(found, GaveUp):
+        assert not found.reason.startswith(FAULT), found.reason
         return "gives up" if counts else "raises"
     assert counts, f"{found!r}, and Python raises {expected!r}"
     assert program.counts == counts

@@ -114,10 +114,10 @@ def _as_lists(value: Value, count: int) -> Lists:
 
 def _each(of: Value, body: Program, registers: Sequence[Value], count: int) -> Value:
     """`[body(x) for x in of]`."""
-    items = fixed(of)
+    items = containers.items_of(of)
     if items is not None and not body.may_skip:
         return Items("list", [body.value([*registers, item], count) for item in items])
-    lists = _as_lists(of, count)
+    lists = lists_of(of, count) if items is None else interleaved(items, count)
     total = int(lists.offsets[-1])
     rows = Selection(places=lists.parents)
     pieces = body.pieces([*(select(each, rows) for each in registers), lists.items], total)
@@ -173,7 +173,7 @@ _CHEAP = {
 _OPERATIONS: dict[str, Operation] = {
     **{
         name: _of_two(partial(arithmetic.binary, name))
-        for name in ("-", "/", "//", "%", "**", "&", "^", "<<", ">>")
+        for name in ("-", "/", "//", "**", "&", "^", "<<", ">>")
     },
     **{
         name: _of_two(partial(comparison.compare, name))
@@ -181,6 +181,7 @@ _OPERATIONS: dict[str, Operation] = {
     },
     "+": _of_two(containers.add),
     "*": _of_rows(containers.multiply),
+    "%": _of_rows(containers.remainder),
     "|": _of_two(containers.either),
     "negative": lambda _, operands, __: arithmetic.unary("negative", *operands),
     "positive": lambda _, operands, __: arithmetic.unary("positive", *operands),

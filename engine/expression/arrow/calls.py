@@ -10,25 +10,38 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.expression.arrow import containers, texts
+from engine.expression.arrow import containers, sequences, texts
 from engine.expression.arrow.arithmetic import as_float, as_int, check_present, is_number
 from engine.expression.arrow.comparison import compare, identical, negated, truth
 from engine.expression.arrow.merging import Choice, lists_of
 from engine.expression.arrow.objects import per_value
-from engine.expression.arrow.values import Column, Constant, GivesUp, Items, Value, by_python, fixed
+from engine.expression.arrow.values import (
+    Column,
+    Constant,
+    GivesUp,
+    Items,
+    Lists,
+    Value,
+    by_python,
+    fixed,
+)
 
 
 def call(name: str, operands: Sequence[Value], count: int) -> Value:
     """The builtin of this name, with these arguments."""
     if name.startswith("isinstance:"):
         return _is_of(operands[0], set(name.partition(":")[2].split("|")))
+    if (made := _LISTS.get(name)) is not None:
+        return made(operands, count)
+    if name == "dict" and operands:
+        return containers.dict_from(operands[0])
     if name not in PURE:
         raise GivesUp(f"a call of {name}")
     function = getattr(builtins, name)
     if (found := by_python(function, operands)) is not None:
         return found
     if name in ("list", "tuple"):
-        if (items := fixed(operands[0])) is not None:
+        if operands and (items := containers.items_of(operands[0])) is not None:
             return Items(name, items)
         if operands[0].kind == "list":
             if name == "tuple":
@@ -42,15 +55,15 @@ def call(name: str, operands: Sequence[Value], count: int) -> Value:
         of = list(operands) if len(operands) > 1 else fixed(operands[0])
         if of:
             return _extreme("<" if name == "min" else ">", of)
+    if name in ("min", "max", "sorted") and any(map(_has_others, operands)):
+        raise GivesUp(f"{name} of lists, which may be of one NaN")
     return per_value(function, operands, count)
 
 
 def method(name: str, operands: Sequence[Value], count: int) -> Value:
     """The method of this name of the first operand."""
     if containers.fields_of(operands[0]) is not None:
-        if name == "get":
-            return containers.get(operands)
-        raise GivesUp(f"{name} of a dict")
+        return containers.of_dict(name, operands)
     return texts.method(name, operands, count)
 
 
@@ -80,6 +93,16 @@ def _extreme(operation: str, items: Sequence[Value]) -> Value:
             assert isinstance(better, Column)
             found = Choice(better.plain)((each, found))
     return found
+
+
+def _has_others(value: Value) -> bool:
+    """Whether there are tuples, lists or dicts in it: of these, Python compares items."""
+    items = fixed(value)
+    if items is None:
+        if not isinstance(value, Lists):
+            return not texts.is_leaf(value)
+        items = [value.items]
+    return not all(map(texts.is_leaf, items))
 
 
 def _abs(value: Value, _count: int) -> Value | None:
@@ -117,6 +140,12 @@ PURE = {
     *("sorted", "str", "sum", "tuple"),
 }
 """Builtins whose result is of their arguments alone, and which change none of them."""
+_LISTS: dict[str, Callable[[Sequence[Value], int], Value]] = {
+    "enumerate": sequences.enumerated,
+    "range": sequences.numbers,
+    "reversed": sequences.backwards,
+    "zip": sequences.zipped,
+}
 _BEYOND = float(1 << 63)
 _OF_ONE: dict[str, Callable[[Value, int], Any]] = {
     "abs": _abs,
@@ -124,5 +153,5 @@ _OF_ONE: dict[str, Callable[[Value, int], Any]] = {
     "float": _float,
     "int": _int,
     "len": lambda value, _count: containers.length(value),
-    "str": lambda value, count: texts.text_of(value, count) if texts.is_leaf(value) else None,
+    "str": texts.text_of,
 }

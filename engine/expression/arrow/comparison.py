@@ -44,7 +44,7 @@ def truth(value: Value) -> Bools:
     if isinstance(value, Constant):
         return Constant(bool(value.value))
     if isinstance(value, Fields):
-        return Constant(bool(value.entries))
+        return Constant(bool(value.keys))
     if isinstance(value, Items):
         return Constant(bool(value.items))
     if isinstance(value, Lists):
@@ -120,7 +120,9 @@ def contains(a: Value, b: Value, count: int) -> Value:
         return _among(a, items)
     if isinstance(b, Fields):
         if isinstance(a, Constant):
-            return Constant(a.value in b.entries)
+            return Constant(a.value in b)
+        if isinstance(a, Column) and a.kind in ("bool", "int", "str"):
+            return _among(a, list(map(Constant, b.keys)))
     elif b.kind == "str" and a.kind == "str":
         if isinstance(a, Constant) and isinstance(b, Column):
             return _bools(pc.match_substring(b.values, a.value))

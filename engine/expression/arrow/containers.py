@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ import pyarrow.compute as pc
 from engine.expression.arrow import arithmetic, texts
 from engine.expression.arrow.merging import lists_of
 from engine.expression.arrow.objects import per_value
-from engine.expression.arrow.reading import kind_of, value_of
+from engine.expression.arrow.reading import value_of
 from engine.expression.arrow.values import (
     Column,
     Constant,
@@ -82,6 +83,16 @@ def dict_of(operands: Sequence[Value]) -> Value:
     return Fields(entries)
 
 
+def dict_from(a: Value) -> Value:
+    """`dict(a)`, of a dict or of pairs."""
+    if (fields := fields_of(a)) is not None:
+        return Fields(dict(fields.entries))
+    pairs = [fixed(pair) for pair in fixed(a) or [a]]
+    if any(pair is None or len(pair) != 2 for pair in pairs):
+        raise GivesUp(f"a dict of a {told(a)}")
+    return dict_of([each for pair in pairs for each in pair or []])
+
+
 def merge(a: Value, b: Value) -> Value:
     """`{**a, **b}`."""
     one, other = fields_of(a), fields_of(b)
@@ -92,7 +103,7 @@ def merge(a: Value, b: Value) -> Value:
 
 def extend(a: Value, b: Value) -> Value:
     """`[*a, *b]`."""
-    one, other = fixed(a), fixed(b)
+    one, other = fixed(a), items_of(b)
     if one is None or other is None:
         raise GivesUp(f"a list of the items of {told(b)}")
     return Items("list", [*one, *other])
@@ -111,12 +122,21 @@ def add(a: Value, b: Value) -> Value:
 def multiply(a: Value, b: Value, count: int) -> Value:
     """`a * b`."""
     for one, other in ((a, b), (b, a)):
-        if isinstance(other, Constant) and isinstance(other.value, int):
-            if (items := fixed(one)) is not None:
-                return Items(told(one), items * other.value)
-            if isinstance(one, Column) and one.kind == "str":
-                return per_value(lambda each, times: each * times, (one, other), count)
+        times = other.value if isinstance(other, Constant) else None
+        if isinstance(times, int) and (items := fixed(one)) is not None:
+            if len(items) * times > _MOST:
+                raise GivesUp(f"{times} times the items of a {told(one)}")
+            return Items(told(one), items * times)
+    if {a.kind, b.kind} in ({"str", "int"}, {"str", "bool"}):
+        return per_value(operator.mul, (a, b), count)
     return arithmetic.binary("*", a, b)
+
+
+def remainder(a: Value, b: Value, count: int) -> Value:
+    """`a % b`, of numbers or of a text that is a format."""
+    if a.kind == "str":
+        return by_python(operator.mod, (a, b)) or per_value(operator.mod, (a, b), count)
+    return arithmetic.binary("%", a, b)
 
 
 def either(a: Value, b: Value) -> Value:
@@ -145,7 +165,7 @@ def length(a: Value) -> Value:
     if (items := fixed(a)) is not None:
         return Constant(len(items))
     if (fields := fields_of(a)) is not None:
-        return Constant(len(fields.entries))
+        return Constant(len(fields.keys))
     if isinstance(a, Lists):
         return Column("int", pa.array(a.lengths))
     if isinstance(a, Column) and a.kind in _LENGTHS:
@@ -161,26 +181,41 @@ def fields_of(value: Value) -> Fields | None:
         return None
     arrays = value.values.flatten()
     names = [field.name for field in value.given.type]
-    kinds = [kind_of(array.type) for array in arrays]
-    entries = zip(names, map(value_of, kinds, arrays), strict=True)
-    return Fields(dict(entries))
+    return Fields(dict(zip(names, map(value_of, arrays), strict=True)))
 
 
-def get(operands: Sequence[Value]) -> Value:
-    """`a.get(key)` and `a.get(key, default)`."""
+def items_of(value: Value) -> list[Value] | None:
+    """What a loop over it goes through, if that is as much in each row: of a dict, its keys."""
+    if (fields := fields_of(value)) is not None:
+        return list(map(Constant, fields.keys))
+    return fixed(value)
+
+
+def of_dict(name: str, operands: Sequence[Value]) -> Value:
+    """The method of a dict: `a.get(key)`, `a.get(key, default)`, or a list of what is in it."""
     fields = fields_of(operands[0])
+    assert fields is not None
+    if name == "keys":
+        return Items("list", list(map(Constant, fields.keys)))
+    if name == "values":
+        return Items("list", list(fields.entries.values()))
+    if name == "items":
+        pairs = [(Constant(key), value) for key, value in fields.entries.items()]
+        return Items("list", [Items("tuple", pair) for pair in pairs])
+    if name != "get":
+        raise GivesUp(f"{name} of a dict")
     key, *default = operands[1:]
-    if fields is None or not isinstance(key, Constant) or len(default) > 1:
-        raise GivesUp(f"get of a {told(operands[0])}")
-    if key.value in fields.entries:
-        return fields.entries[key.value]
+    if not isinstance(key, Constant):
+        raise GivesUp("get with a key of the record")
+    if key.value in fields:
+        return fields[key.value]
     return default[0] if default else Constant(None)
 
 
 def _entry(fields: Fields, key: Any) -> Value:
-    if key not in fields.entries:
+    if key not in fields:
         raise GivesUp(f"no field {key!r:.40}")
-    return fields.entries[key]
+    return fields[key]
 
 
 def _at(items: list[Value], place: Any) -> Value:
@@ -215,6 +250,8 @@ def _near(places: Sequence[Any]) -> tuple[int, int | None] | None:
 
 
 _FAR = 1 << 31
+_MOST = 1000
+"""Items of a tuple or list, each a column."""
 _LENGTHS: dict[str, Callable[[pa.Array], pa.Array]] = {
     "str": pc.utf8_length,
     "bytes": pc.binary_length,

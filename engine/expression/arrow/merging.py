@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.expression.arrow.reading import kind_of
+from engine.expression.arrow.reading import value_of
 from engine.expression.arrow.values import (
     COMPUTED,
     Column,
@@ -52,6 +52,8 @@ class Merge(ABC):
         first = values[0]
         if all(value is first for value in values) and isinstance(first, Constant):
             return first
+        if all(type(value) is Column for value in values):
+            return self._column(values)
         if all(isinstance(value, Fields) for value in values):
             return self._dicts(values)
         if (items := self._items(values)) is not None:
@@ -64,12 +66,12 @@ class Merge(ABC):
         return self._column(values)
 
     def _dicts(self, values: Sequence[Any]) -> Fields:
-        keys = list(values[0].entries)
+        keys = values[0].keys
         for value in values[1:]:
-            others = list(value.entries)
+            others = value.keys
             if others != keys or list(map(type, others)) != list(map(type, keys)):
                 raise GivesUp("dicts of different fields")
-        return Fields({key: self([value.entries[key] for value in values]) for key in keys})
+        return Fields({key: self([value[key] for value in values]) for key in keys})
 
     def _items(self, values: Sequence[Value]) -> Items | None:
         """Tuples or lists of one length; None for others."""
@@ -90,21 +92,21 @@ class Merge(ABC):
             raise _mixed(values)
         (kind,) = kinds
         columns = [value for value in values if isinstance(value, Column)]
-        types = {column.given.type for column in columns}
-        if len(types) == 1 and len(columns) + sum(value.kind == "none" for value in values) == len(
-            values
-        ):
-            (given,) = types
+        others = [value for value in values if isinstance(value, Constant)]
+        given = _common([column.given.type for column in columns])
+        if given is not None and all(value.kind == "none" for value in others):
             arrays = [value.given if isinstance(value, Column) else value for value in values]
-            return Column(kind, self.arrays(arrays, given))
+            plain = all(column.is_plain for column in columns)
+            return Column(kind, self.arrays(arrays, given), is_plain=plain)
         if kind not in COMPUTED:
-            raise GivesUp(f"a {kind} of {len(types)} types")
-        plain = [value.plain if isinstance(value, Column) else value for value in values]
-        types = {value.type for value in plain if not isinstance(value, Constant)}
-        computed = COMPUTED[kind] if len(types) != 1 else types.pop()
-        if types:  # short and long texts
-            computed = pa.large_string() if kind == "str" else pa.large_binary()
-        arrays = [value if isinstance(value, Constant) else value.cast(computed) for value in plain]
+            raise GivesUp(f"a {kind} of several types")
+        computed = COMPUTED[kind]
+        if columns:
+            types = [column.plain.type for column in columns]
+            computed = _common(types) or (pa.large_string() if kind == "str" else pa.large_binary())
+        arrays = [
+            value if isinstance(value, Constant) else value.plain.cast(computed) for value in values
+        ]
         return Column(kind, self.arrays(arrays, computed))
 
 
@@ -119,6 +121,10 @@ class Choice(Merge):
         """How many rows each value has."""
         return [len(self._mask)] * 2
 
+    def __call__(self, values: Sequence[Value]) -> Value:
+        """The value of all rows; gives up where the values have no class in common."""
+        return values[0] if values[0] is values[1] else super().__call__(values)
+
     def arrays(self, values: Sequence[pa.Array | Constant], kind: pa.DataType) -> pa.Array:
         """One array of two."""
         then, otherwise = (
@@ -126,13 +132,9 @@ class Choice(Merge):
             for value in values
         )
         if then is self._mask:
-            if isinstance(otherwise, pa.Array):
-                return pc.or_(then, otherwise)
-            return then
+            return pc.or_kleene(then, otherwise)
         if otherwise is self._mask:
-            if isinstance(then, pa.Array):
-                return pc.and_(then, otherwise)
-            return otherwise
+            return pc.and_kleene(then, otherwise)
         return pc.if_else(self._mask, then, otherwise)
 
     def lists(self, values: Sequence[Lists]) -> Lists:
@@ -201,9 +203,7 @@ def lists_of(value: Value, count: int) -> Lists:
         else:
             offsets = array.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
             offsets = offsets - offsets[0]
-        kind = kind_of(array.type.value_type)
-        items = Constant(None) if kind == "none" else Column(kind, array.flatten())
-        return Lists(items, offsets)
+        return Lists(value_of(array.flatten()), offsets)
     raise GivesUp(f"a list and a {told(value)}")
 
 
@@ -224,6 +224,13 @@ def kept(lists: Lists, keep: Any) -> Lists:
         return lists
     ends = offsets_of(keep)
     return Lists(select(lists.items, Selection(mask=pa.array(keep))), ends[lists.offsets])
+
+
+def _common(types: Sequence[pa.DataType]) -> pa.DataType | None:
+    """The type, if it is one."""
+    if not types or any(not kind.equals(types[0]) for kind in types[1:]):
+        return None
+    return types[0]
 
 
 def _mixed(values: Sequence[Value]) -> GivesUp:

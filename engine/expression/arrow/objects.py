@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from engine.columns import rows
-from engine.expression.arrow.merging import interleaved, lists_of
+from engine.expression.arrow.merging import interleaved
 from engine.expression.arrow.values import (
     COMPUTED,
     Column,
@@ -19,7 +19,6 @@ from engine.expression.arrow.values import (
     Items,
     Lists,
     Value,
-    fixed,
     offsets_of,
     tried,
 )
@@ -43,8 +42,8 @@ def array_of(value: Value, count: int) -> pa.Array:
     if isinstance(value, Fields):
         if not _are_names(value):
             raise NotAColumn
-        arrays = [array_of(entry, count) for entry in value.entries.values()]
-        return pa.StructArray.from_arrays(arrays, list(value.entries))
+        arrays = [array_of(value[key], count) for key in value.keys]
+        return pa.StructArray.from_arrays(arrays, value.keys)
     if isinstance(value, Items):
         if value.kind == "tuple":
             raise NotAColumn
@@ -63,8 +62,8 @@ def records_of(value: Value, count: int) -> Any:
             return value.batch.rows
         if _are_names(value):
             try:
-                arrays = [array_of(entry, count) for entry in value.entries.values()]
-                return pa.RecordBatch.from_arrays(arrays, list(value.entries))
+                arrays = [array_of(value[key], count) for key in value.keys]
+                return pa.RecordBatch.from_arrays(arrays, value.keys)
             except (NotAColumn, UnicodeEncodeError):
                 pass
     return objects_of(value, count)
@@ -91,12 +90,9 @@ def objects_of(value: Value, count: int) -> list[Any]:
 def per_value(function: Callable[..., Any], operands: Sequence[Value], count: int) -> Value:
     """What the function gives for each row; gives up where it raises, or for several classes.
 
-    The objects are new ones, and one NaN is not equal to another. So it gives up also for lists in
-    lists, which Python compares by identity first.
+    The objects are new ones, so the function is to be one that does not look whether two of them
+    are the same.
     """
-    for operand in operands:
-        if not _is_leaf(operand) and not all(map(_is_leaf, _inside(operand))):
-            raise GivesUp(f"a {operand.kind} of others")
     given = [objects_of(operand, count) for operand in operands]
     return value_of_objects(tried(lambda: list(map(function, *given))))
 
@@ -121,24 +117,10 @@ def value_of_objects(found: list[Any]) -> Value:
     return Column(kind, tried(lambda: pa.array(found, COMPUTED[kind])))
 
 
-def _inside(value: Value) -> Sequence[Value]:
-    """The values in a container."""
-    if isinstance(value, Lists):
-        return [value.items]
-    if isinstance(value, Fields):
-        return list(value.entries.values())
-    if isinstance(value, Column) and value.kind == "list":
-        return [lists_of(value, len(value.given)).items]
-    return fixed(value) or [value]
-
-
-def _is_leaf(value: Value) -> bool:
-    return isinstance(value, Constant | Column) and value.kind not in ("list", "struct", "other")
-
-
 def _are_names(value: Fields) -> bool:
     """Whether the keys can be the names of columns."""
-    return bool(value.entries) and all(type(key) is str for key in value.entries)
+    keys = value.keys
+    return bool(keys) and all(type(key) is str for key in keys)
 
 
 def _of_column(column: Column) -> list[Any]:
@@ -153,7 +135,7 @@ def _of_column(column: Column) -> list[Any]:
 
 
 def _dicts(value: Fields, count: int) -> list[Any]:
-    keys = list(value.entries)
+    keys = value.keys
     if not keys:
         return [{} for _ in range(count)]
     if value.batch is not None:

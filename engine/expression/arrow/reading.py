@@ -14,7 +14,16 @@ import numpy as np
 import pyarrow as pa
 
 from engine.column_values import in_microseconds
-from engine.expression.arrow.values import Chosen, Column, Constant, Fields, GivesUp, Value, tried
+from engine.expression.arrow.values import (
+    Chosen,
+    Column,
+    Constant,
+    Fields,
+    GivesUp,
+    Value,
+    is_plain,
+    tried,
+)
 
 is_a = pa.types
 
@@ -29,26 +38,35 @@ class Reader:
             raise GivesUp("rows without columns")
         if len(set(names)) < len(names):
             raise GivesUp("two columns of a name")
-        self._kinds = [(field.name, kind_of(field.type)) for field in schema]
+        self._columns = {
+            field.name: (at, kind, is_plain(field.type, kind))
+            for at, field in enumerate(schema)
+            for kind in [kind_of(field.type)]
+        }
         self._checks = [
             (at, _check(field.type)) for at, field in enumerate(schema) if _is_checked(field.type)
         ]
 
     def rows(self, batch: pa.RecordBatch) -> Fields:
         """A dict in each row."""
-        columns = batch.columns
         for at, check in self._checks:
-            check(columns[at])
-        entries = {
-            name: value_of(kind, column)
-            for (name, kind), column in zip(self._kinds, columns, strict=True)
-        }
-        return Fields(entries, Chosen(batch))
+            check(batch.column(at))
+
+        def column(name: str) -> Value:
+            at, kind, plain = self._columns[name]
+            return _column(batch.column(at), kind, plain)
+
+        return Fields({}, Chosen(batch), self._columns, column)
 
 
-def value_of(kind: str, array: Any) -> Value:
-    """A column of this kind."""
-    return Constant(None) if kind == "none" else Column(kind, array)
+def value_of(array: pa.Array) -> Value:
+    """The objects of an array."""
+    kind = kind_of(array.type)
+    return _column(array, kind, is_plain(array.type, kind))
+
+
+def _column(array: pa.Array, kind: str, plain: bool) -> Value:
+    return Constant(None) if kind == "none" else Column(kind, array, is_plain=plain)
 
 
 def kind_of(kind: pa.DataType) -> str:

@@ -22,6 +22,9 @@ from engine.expression.arrow.values import (
 )
 from engine.expression.tree import Expression
 
+FAULT = "a fault of Oka: "
+"""How the reason begins where nothing is wrong with the batch."""
+
 
 class Stages:
     """Expressions one behind the other, each with its form."""
@@ -39,6 +42,8 @@ class Stages:
             return self._run(self._reader.rows(batch), batch)
         except (GivesUp, pa.ArrowException) as error:
             return str(error).partition("\n")[0]
+        except Exception as error:  # noqa: BLE001  # the functions themselves still know the result
+            return f"{FAULT}{type(error).__name__}: {error}"
 
     def _run(self, value: Value, batch: pa.RecordBatch) -> tuple[Any, list[int]]:
         count, counts = batch.num_rows, [0] * len(self._stages)

@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.expression.arrow.arithmetic import is_number
 from engine.expression.arrow.merging import kept, lists_of
 from engine.expression.arrow.objects import per_value
 from engine.expression.arrow.values import (
@@ -51,22 +50,18 @@ def text_of(value: Value, count: int) -> Value:
             return Column("str", pc.if_else(value.values, "True", "False"))
         if value.kind == "int":
             return Column("str", value.values.cast(pa.string()))
-        if value.kind in _LEAVES:
-            return per_value(str, (value,), count)
-    raise GivesUp(f"str of a {told(value)}")
+    return per_value(str, (value,), count)
 
 
 def formatted(value: Value, how: tuple[str, str], count: int) -> Value:
     """A replacement field of an f-string, of a conversion and a format."""
     conversion, spec = how
     if conversion in ("r", "a"):
-        _check_leaf(value)
         value = per_value(repr if conversion == "r" else ascii, (value,), count)
     elif conversion == "s":
         value = text_of(value, count)
-    if not spec and (value.kind in ("str", "bool") or is_number(value)):
+    if not spec:
         return text_of(value, count)
-    _check_leaf(value)
     return per_value(lambda each: format(each, spec), (value,), count)
 
 

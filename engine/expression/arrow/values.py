@@ -6,8 +6,7 @@ looks at it: rows that a filter or a branch has chosen are taken out of a column
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cached_property
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -24,16 +23,16 @@ class GivesUp(Exception):
 class Selection:
     """Some of the rows, in any order and any number of times."""
 
-    def __init__(self, mask: pa.Array | None = None, places: Any = None) -> None:
+    def __init__(self, mask: Any = None, places: Any = None) -> None:
         self.mask = mask
         self._places = places
 
-    @cached_property
+    @property
     def places(self) -> Any:
         """Their numbers, as int64 of NumPy."""
-        if self.mask is None:
-            return self._places
-        return np.flatnonzero(self.mask.to_numpy(zero_copy_only=False))
+        if self._places is None:
+            self._places = np.flatnonzero(self.mask.to_numpy(zero_copy_only=False))
+        return self._places
 
     def __call__(self, rows: Any) -> Any:
         """These rows of an array or of a batch."""
@@ -70,52 +69,54 @@ class Constant:
     def __init__(self, value: Any) -> None:
         self.value = value
         self.kind = KIND_OF_CLASS.get(type(value), "other")
+        self._scalar: pa.Scalar | None = None
 
-    @cached_property
+    @property
     def scalar(self) -> pa.Scalar:
         """As Arrow has it, of the type that a computed column of this kind has."""
-        if self.kind not in COMPUTED:
-            raise GivesUp(f"{self.value!r:.40} is in no column")
-        try:
-            return pa.scalar(self.value, COMPUTED[self.kind])
-        except OverflowError:
-            raise GivesUp(_BEYOND) from None
+        if self._scalar is None:
+            if self.kind not in COMPUTED:
+                raise GivesUp(f"{self.value!r:.40} is in no column")
+            try:
+                self._scalar = pa.scalar(self.value, COMPUTED[self.kind])
+            except OverflowError:
+                raise GivesUp(_BEYOND) from None
+        return self._scalar
 
 
 class Column:
-    """An Arrow array, and what kind of Python objects it stands for; nulls are None."""
+    """An Arrow array, and what kind of Python objects it stands for; nulls are None.
 
-    def __init__(self, kind: str, rows: Any) -> None:
+    It `is_plain` if its type is the one in which is computed: 64 bits, and no codes.
+    """
+
+    def __init__(self, kind: str, rows: Any, *, is_plain: bool = True) -> None:
         self.kind = kind
+        self.is_plain = is_plain
         self._rows = rows if isinstance(rows, Chosen) else Chosen(rows)
+        self._plain: pa.Array | None = None
 
     @property
     def given(self) -> pa.Array:
         """The array, of whatever type it came in."""
         return self._rows.rows
 
-    @cached_property
+    @property
     def plain(self) -> pa.Array:
-        """The array in the type in which is computed: 64 bits, and no codes."""
-        given = self.given
-        kind = given.type
-        if pa.types.is_dictionary(kind):
-            given = given.dictionary_decode()
-        elif pa.types.is_run_end_encoded(kind):
-            given = pc.run_end_decode(given)
-        if self.kind not in COMPUTED or given.type in PLAIN[self.kind]:
-            return given
-        try:
-            return given.cast(COMPUTED[self.kind])
-        except pa.ArrowInvalid as error:
-            raise GivesUp(_BEYOND if self.kind == "int" else str(error)) from None
+        """The array in the type in which is computed."""
+        if self.is_plain:
+            return self._rows.rows
+        if self._plain is None:
+            self._plain = _plain(self.given, self.kind)
+        return self._plain
 
     @property
     def values(self) -> pa.Array:
         """As `plain`, of rows of which none is None; gives up otherwise."""
-        if self.plain.null_count:
+        plain = self.plain
+        if plain.null_count:
             raise GivesUp(f"None among values of type {self.kind}")
-        return self.plain
+        return plain
 
     @property
     def numbers(self) -> Any:
@@ -124,32 +125,51 @@ class Column:
 
     def select(self, selection: Selection) -> Column:
         """The column in these rows."""
-        return Column(self.kind, Chosen(self._rows, selection))
+        return Column(self.kind, Chosen(self._rows, selection), is_plain=self.is_plain)
 
 
 class Fields:
-    """A dict in each row, of the same keys in the same order. `batch` has it as a whole, if any."""
+    """A dict in each row, of the same keys in the same order. `batch` has it as a whole, if any.
+
+    The values are made when they are asked for, by `make`, or are all in `entries`.
+    """
 
     kind = "dict"
 
     def __init__(
-        self, entries: dict[Any, Value], batch: Chosen | None = None, rows: Selection | None = None
+        self,
+        entries: dict[Any, Value],
+        batch: Chosen | None = None,
+        keys: Collection[Any] | None = None,
+        make: Callable[[Any], Value] | None = None,
     ) -> None:
-        self._entries = entries
-        self._rows = rows
         self.batch = batch
+        self._entries = entries
+        self._keys = keys
+        self._make = make
 
-    @cached_property
+    @property
+    def keys(self) -> list[Any]:
+        """The keys, in order."""
+        return list(self._entries if self._keys is None else self._keys)
+
+    def __contains__(self, key: Any) -> bool:
+        return key in (self._entries if self._keys is None else self._keys)
+
+    def __getitem__(self, key: Any) -> Value:
+        if self._make is not None and key not in self._entries:
+            self._entries[key] = self._make(key)
+        return self._entries[key]
+
+    @property
     def entries(self) -> dict[Any, Value]:
         """The value of each key."""
-        if (rows := self._rows) is None:
-            return self._entries
-        return {key: select(value, rows) for key, value in self._entries.items()}
+        return {key: self[key] for key in self.keys}
 
     def select(self, selection: Selection) -> Fields:
         """The dicts in these rows."""
         batch = None if self.batch is None else Chosen(self.batch, selection)
-        return Fields(self.entries, batch, selection)
+        return Fields({}, batch, self.keys, lambda key: select(self[key], selection))
 
 
 class Items:
@@ -224,6 +244,26 @@ def constant_of(found: Any) -> Value:
     if type(found) in KIND_OF_CLASS or type(found) is frozenset:
         return Constant(found)
     raise GivesUp(f"a constant of class {type(found).__name__}")
+
+
+def _plain(given: pa.Array, kind: str) -> pa.Array:
+    if pa.types.is_dictionary(given.type):
+        given = given.dictionary_decode()
+    elif pa.types.is_run_end_encoded(given.type):
+        given = pc.run_end_decode(given)
+    if is_plain(given.type, kind):
+        return given
+    try:
+        return given.cast(COMPUTED[kind])
+    except pa.ArrowInvalid as error:
+        raise GivesUp(_BEYOND if kind == "int" else str(error)) from None
+
+
+def is_plain(given: pa.DataType, kind: str) -> bool:
+    """Whether a column of this type and kind is computed with as it is."""
+    if kind in PLAIN:
+        return given in PLAIN[kind]
+    return not pa.types.is_dictionary(given) and not pa.types.is_run_end_encoded(given)
 
 
 def by_python(function: Callable[..., Any], operands: Sequence[Value]) -> Value | None:
