@@ -28,6 +28,7 @@ from engine.expression.arrow.values import (
     offsets_of,
     select,
     told,
+    tried,
 )
 
 
@@ -128,8 +129,7 @@ class Choice(Merge):
     def arrays(self, values: Sequence[pa.Array | Constant], kind: pa.DataType) -> pa.Array:
         """One array of two."""
         then, otherwise = (
-            pa.scalar(value.value, kind) if isinstance(value, Constant) else value
-            for value in values
+            _scalar(value, kind) if isinstance(value, Constant) else value for value in values
         )
         if then is self._mask:
             return pc.or_kleene(then, otherwise)
@@ -165,7 +165,7 @@ class Scatter(Merge):
     def arrays(self, values: Sequence[pa.Array | Constant], kind: pa.DataType) -> pa.Array:
         """One array of several, each with its rows."""
         parts = [
-            pa.repeat(pa.scalar(value.value, kind), count) if isinstance(value, Constant) else value
+            pa.repeat(_scalar(value, kind), count) if isinstance(value, Constant) else value
             for value, count in zip(values, self.counts, strict=True)
         ]
         if self._where is None:
@@ -224,6 +224,10 @@ def kept(lists: Lists, keep: Any) -> Lists:
         return lists
     ends = offsets_of(keep)
     return Lists(select(lists.items, Selection(mask=pa.array(keep))), ends[lists.offsets])
+
+
+def _scalar(value: Constant, kind: pa.DataType) -> pa.Scalar:
+    return tried(lambda: pa.scalar(value.value, kind))
 
 
 def _common(types: Sequence[pa.DataType]) -> pa.DataType | None:

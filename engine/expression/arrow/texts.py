@@ -66,9 +66,10 @@ def formatted(value: Value, how: tuple[str, str], count: int) -> Value:
 
 
 def method(name: str, operands: Sequence[Value], count: int) -> Value:
-    """The method of a text, a number, a time or bytes."""
+    """The method of a text; of bytes, `decode` alone, as `str.lower(x)` is a method, too."""
     of, *others = operands
-    _check_leaf(of)
+    if told(of) != ("bytes" if name == "decode" else "str"):
+        raise GivesUp(f"{name} of a {told(of)}")
     if (found := by_python(lambda each, *more: getattr(each, name)(*more), operands)) is not None:
         return found
     if isinstance(of, Column) and of.kind == "str" and (kernel := _KERNELS.get(name)) is not None:
@@ -86,11 +87,6 @@ def is_leaf(value: Value) -> bool:
 def is_ascii(texts: pa.Array) -> bool:
     """Whether no character is beyond ASCII."""
     return not len(data := _data(texts)) or bool(data.max() < 0x80)
-
-
-def _check_leaf(value: Value) -> None:
-    if not is_leaf(value):
-        raise GivesUp(f"a method of a {told(value)}")
 
 
 def _operand(part: Value) -> Any:

@@ -73,6 +73,8 @@ TO_COLUMNS: list[Function] = [
     lambda r: {"x": r["ok"] + r["ok"], "y": r["ok"] & (r["id"] > 1), "z": not r["name"]},
     lambda r: {"x": sum(x * r["id"] for x in (1, 2)), "y": r["nothing"] is None},
     lambda r: {"x": ",".join(r["tags"]), "y": ",".join([r["name"], "b"]), "z": r["name"] * 2},
+    lambda r: {"x": r["ok"] or True, "y": r["ok"] and False, "z": r["ok"] and r["maybe"]},
+    lambda r: {"x": r["ok"] or r["maybe"], "y": r["ok"] or None, "z": r["ok"] and None},
     lambda r: {"x": isinstance(r["small"], int), "y": isinstance(r["name"], str)},
 ]
 TO_LISTS: list[Function] = [
@@ -125,6 +127,8 @@ GIVE_UP: list[tuple[str, Function]] = [
     ("dicts of different fields", lambda r: {"a": 1, "b": 2} if r["ok"] else {"b": 2, "a": 1}),
     ("an integer beyond 64 bits", lambda r: r["big"] + 1),
     ("no item 1", lambda r: r["tags"][1]),
+    ("too large", lambda r: {"x": 1 << 63 if r["ok"] else 1}),
+    ("title of a int", lambda r: r["id"].title()),
     ("str + int", lambda r: r["name"] + r["id"]),
 ]
 
