@@ -51,7 +51,7 @@ def binary(operation: str, a: Value, b: Value) -> Value:
 def unary(operation: str, a: Value) -> Value:
     """`-a`, `+a` or `~a`."""
     python, integers, floats = _UNARY[operation]
-    found = None if told(a) == "bool" else by_python(python, (a,))
+    found = None if a.kind == "bool" and operation == "invert" else by_python(python, (a,))
     if found is not None:
         return found
     check_present(a)

@@ -75,6 +75,7 @@ TO_COLUMNS: list[Function] = [
     lambda r: {"x": ",".join(r["tags"]), "y": ",".join([r["name"], "b"]), "z": r["name"] * 2},
     lambda r: {"x": r["ok"] or True, "y": r["ok"] and False, "z": r["ok"] and r["maybe"]},
     lambda r: {"x": r["ok"] or r["maybe"], "y": r["ok"] or None, "z": r["ok"] and None},
+    lambda r: {"x": abs(float(-(r is None))), "y": -(r["ok"] is None) + 1},
     lambda r: {"x": isinstance(r["small"], int), "y": isinstance(r["name"], str)},
 ]
 TO_LISTS: list[Function] = [
