@@ -1,5 +1,6 @@
 //! Operators of one and of two values.
 
+use crate::containers::merged;
 use crate::unusual::Unusual;
 use crate::value::{Computed, Kind, Value};
 use bumpalo::Bump;
@@ -207,6 +208,7 @@ fn mixed<'a>(
         (Value::Float(left), Value::Int(_) | Value::Bool(_)) => {
             floats(operator, left, right.integer()? as f64)
         }
+        _ if operator == Operator::Or && left.kind() == Kind::Dict => merged(left, right, arena),
         _ if operator == Operator::Add => joined(left, right, arena),
         (_, Value::Int(_) | Value::Bool(_)) if operator == Operator::Multiply => {
             repeated(left, right.integer()?, arena)

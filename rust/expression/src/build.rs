@@ -6,6 +6,7 @@ use crate::arithmetic::Operator;
 use crate::calls::{self, Call};
 use crate::compare::Comparison;
 use crate::containers::{Class, Name};
+use crate::emit::Piece;
 use crate::format::Format;
 use crate::tree::{Block, Constant, End, Expression, Given, Step};
 use oka_compute::{Path, Step as PathStep};
@@ -29,6 +30,8 @@ pub(crate) struct Function {
     pub(crate) code: Code,
     /// Whether the record is looked into, and not only passed on.
     pub(crate) looks_inside: bool,
+    /// Whether nothing is computed of the record, which is a part of the result.
+    pub(crate) is_passed_on: bool,
 }
 
 /// Instructions one after the other, and what comes behind them.
@@ -41,6 +44,8 @@ pub(crate) struct Code {
 #[derive(Debug)]
 pub(crate) enum Next {
     Return(Register),
+    /// The result, as it is encoded.
+    Emit(Box<[Piece]>),
     Branch(Register, Box<[Code; 2]>),
     Skip,
 }
@@ -51,8 +56,8 @@ pub(crate) enum Operation {
     Item(Register, Register),
     /// The item at an index.
     At(Register, i64),
-    /// The value of a dict under a name.
-    Field(Register, Name),
+    /// The value of a dict under a name: its bytes as they are if nothing is computed of it.
+    Field(Register, Name, bool),
     /// That, or else the last, or else None.
     Get(Register, Name, Option<Register>),
     Attribute(Register, Path),
@@ -82,6 +87,46 @@ pub(crate) enum Operation {
     Each(Register, Register, Box<Code>),
 }
 
+impl Operation {
+    /// Calls `f` with each register that it reads, but for those of a body.
+    pub(crate) fn each_operand(&self, f: &mut impl FnMut(Register)) {
+        match self {
+            Self::At(a, _)
+            | Self::Field(a, ..)
+            | Self::Attribute(a, _)
+            | Self::Negative(a)
+            | Self::Positive(a)
+            | Self::Invert(a)
+            | Self::Not(a)
+            | Self::Truth(a)
+            | Self::Format(_, a)
+            | Self::Instance(a, _)
+            | Self::Unpack(a, _)
+            | Self::Each(a, ..) => f(*a),
+            Self::Item(a, b)
+            | Self::Merge(a, b)
+            | Self::Extend(a, b)
+            | Self::Binary(_, a, b)
+            | Self::Compare(_, a, b)
+            | Self::Is(a, b)
+            | Self::In(a, b) => [*a, *b].into_iter().for_each(f),
+            Self::Get(a, _, default) => [*a].into_iter().chain(*default).for_each(f),
+            Self::Slice(a, [start, stop, step]) => {
+                [*a, *start, *stop, *step].into_iter().for_each(f);
+            }
+            Self::Tuple(all) | Self::List(all) | Self::JoinText(all) | Self::Call(_, all) => {
+                all.iter().copied().for_each(f);
+            }
+            Self::Dict(pairs) | Self::Named(pairs) => {
+                pairs
+                    .iter()
+                    .flat_map(|(key, value)| [*key, *value])
+                    .for_each(f);
+            }
+        }
+    }
+}
+
 /// Makes instructions of an expression, whose names of fields are added to those that there are.
 pub(crate) fn build(expression: &Expression, names: &mut Vec<String>) -> Result<Function, Unknown> {
     let mut constants = Vec::new();
@@ -103,6 +148,7 @@ pub(crate) fn build(expression: &Expression, names: &mut Vec<String>) -> Result<
         registers,
         code,
         looks_inside,
+        is_passed_on: false,
     })
 }
 
@@ -181,7 +227,9 @@ impl Builder<'_> {
         }
         Ok(match (&*step.operation, &operands[..], &step.given) {
             ("item", &[value, key], _) => match self.constant(key) {
-                Some(Constant::Text(name)) => Operation::Field(value, self.name(&name.clone())),
+                Some(Constant::Text(name)) => {
+                    Operation::Field(value, self.name(&name.clone()), false)
+                }
                 Some(Constant::Int(index)) => Operation::At(value, *index),
                 _ => Operation::Item(value, key),
             },

@@ -24,19 +24,35 @@ pub(crate) fn compare<'a>(
     right: Value<'a>,
     arena: &'a Bump,
 ) -> Result<bool, Unusual> {
+    let [left, right] = match (left, right) {
+        (Value::Int(left), Value::Int(right)) => {
+            return Ok(holds(comparison, left.partial_cmp(&right)));
+        }
+        (Value::Float(left), Value::Float(right)) => {
+            return Ok(holds(comparison, left.partial_cmp(&right)));
+        }
+        both => both.into(),
+    };
     match comparison {
         Comparison::Equal => equal(left, right, arena),
         Comparison::NotEqual => Ok(!equal(left, right, arena)?),
         _ => {
-            // Two numbers of which one is a NaN have no order: then nothing holds.
             let order = order(left, right, arena)?;
-            Ok(match comparison {
-                Comparison::Less => order == Some(Ordering::Less),
-                Comparison::LessOrEqual => matches!(order, Some(Ordering::Less | Ordering::Equal)),
-                Comparison::Greater => order == Some(Ordering::Greater),
-                _ => matches!(order, Some(Ordering::Greater | Ordering::Equal)),
-            })
+            Ok(holds(comparison, order))
         }
+    }
+}
+
+/// Two numbers of which one is a NaN have no order: they are unequal, and nothing else holds.
+#[inline]
+fn holds(comparison: Comparison, order: Option<Ordering>) -> bool {
+    match comparison {
+        Comparison::Less => order == Some(Ordering::Less),
+        Comparison::LessOrEqual => matches!(order, Some(Ordering::Less | Ordering::Equal)),
+        Comparison::Equal => order == Some(Ordering::Equal),
+        Comparison::NotEqual => order != Some(Ordering::Equal),
+        Comparison::Greater => order == Some(Ordering::Greater),
+        Comparison::GreaterOrEqual => matches!(order, Some(Ordering::Greater | Ordering::Equal)),
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::compare::{equal, find, same};
 use crate::unusual::Unusual;
 use crate::value::{Computed, Kind, Value, collected, utf8};
-use crate::view::first;
+use crate::view::{Reading, first};
 use bumpalo::Bump;
 use oka_compute::value::{self as encoded, Reader, extension};
 use oka_compute::{Path, encode};
@@ -32,16 +32,21 @@ impl Name {
         }
     }
 
-    /// `value[name]`, or None where the dict has no such key.
+    /// `value[name]`, or None where the dict has no such key. It may be left as it is encoded.
     #[inline]
     pub(crate) fn find<'a>(
         &'a self,
         value: Value<'a>,
+        as_bytes: bool,
         arena: &'a Bump,
     ) -> Result<Option<Value<'a>>, Unusual> {
         match value {
             Value::View(view) if view.kind() == Kind::Dict => {
-                view.field(&self.encoded, &self.guess, arena)
+                match view.field(&self.encoded, &self.guess, arena)? {
+                    None => Ok(None),
+                    Some(bytes) if as_bytes => Ok(Some(Value::Opaque(bytes))),
+                    Some(bytes) => crate::view::value(bytes, arena).map(Some),
+                }
             }
             Value::Foreign(foreign) if foreign.kind() == Kind::Dict => {
                 foreign.field(self.number, arena)
@@ -236,6 +241,18 @@ pub(crate) fn dict<'a>(
     Ok(Value::Dict(made.into_bump_slice()))
 }
 
+/// `dict(pairs)`
+pub(crate) fn dict_of_pairs<'a>(pairs: Value<'a>, arena: &'a Bump) -> Computed<'a> {
+    let mut made = bumpalo::collections::Vec::new_in(arena);
+    for pair in pairs.walked(arena)? {
+        let [key, value] = *pair.walked(arena)? else {
+            return Err(Unusual::Argument);
+        };
+        put(&mut made, key, value, arena)?;
+    }
+    Ok(Value::Dict(made.into_bump_slice()))
+}
+
 /// `{**first, **second}`
 pub(crate) fn merged<'a>(first: Value<'a>, second: Value<'a>, arena: &'a Bump) -> Computed<'a> {
     let (first, second) = (first.entries(arena)?, second.entries(arena)?);
@@ -310,7 +327,7 @@ pub(crate) fn attribute<'a>(value: Value<'a>, path: &Path, arena: &'a Bump) -> C
             _,
         ) => {
             let found = path.find(bytes).map_err(|_| Unusual::NoField)?;
-            Ok(first(found, false, arena)?.0)
+            Ok(first(found, Reading::Whole, arena)?.0)
         }
         _ => Err(Unusual::Opaque),
     }

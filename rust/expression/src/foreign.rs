@@ -1,8 +1,16 @@
-//! Containers of somebody else, such as Python's own objects, read where they are.
+//! Records and containers of somebody else, such as Python's own objects, read where they are.
 
 use crate::unusual::Unusual;
 use crate::value::{Computed, Kind, Value};
 use bumpalo::Bump;
+
+/// Records one after the other.
+pub trait Records {
+    /// The next record. Who asks knows how many there are.
+    fn next<'a>(&mut self, arena: &'a Bump) -> Computed<'a>
+    where
+        Self: 'a;
+}
 
 /// A tuple, a list, a dict, or something that is only passed on.
 ///

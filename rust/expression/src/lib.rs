@@ -8,6 +8,7 @@
 //! - `compare`, `arithmetic`, `text`, `float`, `format`, `repr`, `containers`, `numbers`, `sequences`: the
 //!   operations of values, each with the facts of Python that it meets.
 //! - `calls`: the names of builtins and methods; `build`: the tree as instructions; `run`: their interpreter;
+//!   `emit`: results that are never made;
 //!   `write`: values as they are encoded.
 //! - [`program`]: functions one after the other, over the records of a batch.
 //!
@@ -24,6 +25,7 @@ mod build;
 mod calls;
 mod compare;
 mod containers;
+mod emit;
 mod float;
 pub mod foreign;
 mod format;

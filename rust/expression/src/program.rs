@@ -1,11 +1,13 @@
 //! Functions one after the other, over the records of a batch.
 
 use crate::build::{Function, Unknown, build};
-use crate::run::{call, registers};
+use crate::emit;
+use crate::foreign::Records;
+use crate::run::{self, call, registers};
 use crate::tree::Expression;
 use crate::unusual::Unusual;
-use crate::value::{Kind, Value};
-use crate::view::first;
+use crate::value::{Computed, Kind, Value};
+use crate::view::{Reading, first};
 use crate::write::write;
 use bumpalo::Bump;
 
@@ -29,7 +31,7 @@ pub struct Program {
     names: Vec<String>,
     /// Records out of each stage in the last run.
     counts: Vec<usize>,
-    looks_inside: bool,
+    reading: Reading,
     arena: Bump,
 }
 
@@ -43,9 +45,16 @@ impl Program {
             }
             Ok((*stage, build(expression, &mut names)?))
         });
-        let stages = built.collect::<Result<Vec<_>, _>>()?;
+        let mut stages = built.collect::<Result<Vec<_>, _>>()?;
+        if let Some((stage @ (Stage::Map | Stage::Key), last)) = stages.last_mut() {
+            emit::emit(last, *stage == Stage::Key);
+        }
         Ok(Self {
-            looks_inside: stages.iter().any(|(_, function)| function.looks_inside),
+            reading: match &stages[..] {
+                [(_, only)] if only.is_passed_on => Reading::Not,
+                _ if stages.iter().any(|(_, function)| function.looks_inside) => Reading::Inside,
+                _ => Reading::Whole,
+            },
             counts: vec![0; stages.len()],
             stages,
             names,
@@ -63,7 +72,7 @@ impl Program {
         &self.counts
     }
 
-    /// Runs over so many encoded records; the encoded results and their number.
+    /// Runs over encoded records, given as numbers of records and their bytes.
     pub fn run<'b>(
         &mut self,
         bodies: impl Iterator<Item = (usize, &'b [u8])>,
@@ -71,49 +80,110 @@ impl Program {
     ) -> Result<(), Unusual> {
         self.counts.fill(0);
         for (count, body) in bodies {
-            let mut rest = body;
-            let mut left = count;
-            while left > 0 {
-                let chunk = left.min(CHUNK);
-                self.arena.reset();
-                let arena = &self.arena;
-                let mut chain = Chain::new(&self.stages, &mut self.counts, results, arena);
-                for _ in 0..chunk {
-                    let (record, end) = first(rest, self.looks_inside, arena)?;
-                    rest = &rest[end..];
-                    chain.pass(0, record)?;
-                }
-                left -= chunk;
-            }
-            if !rest.is_empty() {
+            results.body.reserve(body.len());
+            let mut records = Encoded {
+                rest: body,
+                reading: self.reading,
+            };
+            self.pass_all(count, &mut records, results)?;
+            if !records.rest.is_empty() {
                 return Err(Unusual::Malformed);
             }
         }
         Ok(())
+    }
+
+    /// Runs over so many records of somebody else.
+    pub fn run_over(
+        &mut self,
+        count: usize,
+        records: &mut impl Records,
+        results: &mut Results,
+    ) -> Result<(), Unusual> {
+        self.counts.fill(0);
+        self.pass_all(count, records, results)
+    }
+
+    fn pass_all(
+        &mut self,
+        count: usize,
+        records: &mut impl Records,
+        results: &mut Results,
+    ) -> Result<(), Unusual> {
+        let mut left = count;
+        while left > 0 {
+            let chunk = left.min(CHUNK);
+            self.arena.reset();
+            let arena = &self.arena;
+            let mut chain = Chain::new(&self.stages, &mut self.counts, results, arena);
+            for _ in 0..chunk {
+                let record = records.next(arena)?;
+                chain.pass(0, record)?;
+            }
+            left -= chunk;
+        }
+        Ok(())
+    }
+}
+
+/// Encoded records one behind the other.
+struct Encoded<'b> {
+    rest: &'b [u8],
+    reading: Reading,
+}
+
+impl Records for Encoded<'_> {
+    #[inline]
+    fn next<'a>(&mut self, arena: &'a Bump) -> Computed<'a>
+    where
+        Self: 'a,
+    {
+        let (record, end) = first(self.rest, self.reading, arena)?;
+        self.rest = &self.rest[end..];
+        Ok(record)
     }
 }
 
 /// Encoded results, in frames.
 #[derive(Debug, Default)]
 pub struct Results {
-    /// Each with its number of records.
-    pub frames: Vec<(usize, Vec<u8>)>,
+    /// Full frames, each with its number of records.
+    frames: Vec<(usize, Vec<u8>)>,
+    /// The last frame.
+    body: Vec<u8>,
+    records: usize,
 }
 
 impl Results {
+    /// The frames, each with its number of records.
+    pub fn into_frames(mut self) -> Vec<(usize, Vec<u8>)> {
+        self.frames.push((self.records, self.body));
+        self.frames
+    }
+
+    #[inline]
     fn push(&mut self, record: Value<'_>) -> Result<(), Unusual> {
-        let is_full = |(_, body): &(usize, Vec<u8>)| body.len() >= FRAME_BYTES;
-        if self.frames.last().is_none_or(is_full) {
-            self.frames.push((0, Vec::new()));
+        write(&mut self.body, record, 0)?;
+        self.count()
+    }
+
+    /// Counts a record that was appended.
+    #[inline]
+    fn count(&mut self) -> Result<(), Unusual> {
+        self.records += 1;
+        if self.body.len() >= FRAME_BYTES {
+            return self.begin_frame();
         }
-        let Some((count, body)) = self.frames.last_mut() else {
-            return Ok(());
-        };
-        write(body, record, 0)?;
-        *count += 1;
-        if u32::try_from(body.len()).is_err() {
+        Ok(())
+    }
+
+    #[cold]
+    fn begin_frame(&mut self) -> Result<(), Unusual> {
+        if u32::try_from(self.body.len()).is_err() {
             return Err(Unusual::TooLarge);
         }
+        let body = std::mem::take(&mut self.body);
+        self.frames.push((std::mem::take(&mut self.records), body));
         Ok(())
     }
 }
@@ -150,6 +220,18 @@ impl<'a, 'p> Chain<'a, 'p> {
     fn pass(&mut self, index: usize, mut record: Value<'a>) -> Result<(), Unusual> {
         for index in index..self.stages.len() {
             let (stage, function) = &self.stages[index];
+            if index + 1 == self.stages.len() && matches!(stage, Stage::Map | Stage::Key) {
+                let registers = &mut self.registers[index];
+                run::emit(
+                    &mut self.results.body,
+                    function,
+                    registers,
+                    record,
+                    self.arena,
+                )?;
+                self.counts[index] += 1;
+                return self.results.count();
+            }
             let result = call(function, &mut self.registers[index], record, self.arena)?;
             match stage {
                 Stage::Map => record = result,

@@ -6,6 +6,7 @@ use crate::compare::compare;
 use crate::containers::{
     at, attribute, contains, dict, extended, is, is_instance, item, merged, slice, unpacked,
 };
+use crate::emit::append;
 use crate::text::joined;
 use crate::unusual::Unusual;
 use crate::value::{Computed, Value};
@@ -28,23 +29,42 @@ pub(crate) fn call<'a>(
     arena: &'a Bump,
 ) -> Computed<'a> {
     registers[function.constants.len()] = argument;
-    // Only the body of `each` may skip.
-    run(&function.code, registers, arena).and_then(|value| value.ok_or(Unusual::NotSent))
+    match run(&function.code, registers, arena)? {
+        Next::Return(register) => Ok(registers[*register]),
+        // Only the body of `each` may skip.
+        _ => Err(Unusual::NotSent),
+    }
 }
 
-/// None where the path ends without a value.
+/// As [`call`], of a function that ends in pieces, which are appended.
+#[inline]
+pub(crate) fn emit<'a>(
+    out: &mut Vec<u8>,
+    function: &'a Function,
+    registers: &mut [Value<'a>],
+    argument: Value<'a>,
+    arena: &'a Bump,
+) -> Result<(), Unusual> {
+    registers[function.constants.len()] = argument;
+    match run(&function.code, registers, arena)? {
+        Next::Emit(pieces) => append(out, pieces, registers),
+        _ => Err(Unusual::NotSent),
+    }
+}
+
+/// How the path ends.
+#[inline]
 fn run<'a>(
     mut code: &'a Code,
     registers: &mut [Value<'a>],
     arena: &'a Bump,
-) -> Result<Option<Value<'a>>, Unusual> {
+) -> Result<&'a Next, Unusual> {
     loop {
         for (into, operation) in &code.instructions {
             registers[*into] = compute(operation, registers, arena)?;
         }
         match &code.end {
-            Next::Return(register) => return Ok(Some(registers[*register])),
-            Next::Skip => return Ok(None),
+            Next::Return(_) | Next::Emit(_) | Next::Skip => return Ok(&code.end),
             Next::Branch(condition, ways) => {
                 let [then, otherwise] = &**ways;
                 code = if registers[*condition].truth()? {
@@ -65,7 +85,10 @@ fn compute<'a>(
 ) -> Computed<'a> {
     let value = |register: &Register| registers[*register];
     match operation {
-        Operation::Field(record, name) => name.find(value(record), arena)?.ok_or(Unusual::NoKey),
+        Operation::Field(record, name, as_bytes) => {
+            let found = name.find(value(record), *as_bytes, arena)?;
+            found.ok_or(Unusual::NoKey)
+        }
         Operation::At(sequence, index) => at(value(sequence), *index, arena),
         Operation::Tuple(items) => Ok(Value::Tuple(gathered(items, registers, arena))),
         Operation::Named(pairs) => {
@@ -85,7 +108,7 @@ fn compute<'a>(
         },
         Operation::Get(record, name, default) => {
             let default = default.map_or(Value::None, |default| registers[default]);
-            Ok(name.find(value(record), arena)?.unwrap_or(default))
+            Ok(name.find(value(record), false, arena)?.unwrap_or(default))
         }
         Operation::Item(container, key) => item(value(container), value(key), arena),
         Operation::Attribute(object, path) => attribute(value(object), path, arena),
@@ -137,8 +160,8 @@ fn each<'a>(
     let mut made = bumpalo::collections::Vec::with_capacity_in(items.len(), arena);
     for item in items {
         registers[place] = *item;
-        if let Some(value) = run(body, registers, arena)? {
-            made.push(value);
+        if let Next::Return(register) = run(body, registers, arena)? {
+            made.push(registers[*register]);
         }
     }
     Ok(Value::List(made.into_bump_slice()))

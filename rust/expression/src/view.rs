@@ -44,7 +44,7 @@ impl<'a> View<'a> {
         self.at(self.places(arena)?, index, arena)
     }
 
-    /// The value of a dict under a name, given as it is encoded; None where there is none.
+    /// The encoding of a dict's value under a name, which is given encoded, too; None where there is none.
     ///
     /// `guess` is where such a dict had it last.
     #[inline]
@@ -53,7 +53,7 @@ impl<'a> View<'a> {
         name: &[u8],
         guess: &AtomicUsize,
         arena: &'a Bump,
-    ) -> Result<Option<Value<'a>>, Unusual> {
+    ) -> Result<Option<&'a [u8]>, Unusual> {
         let places = self.places(arena)?;
         let is_at = |entry: usize| match places.get(2 * entry..2 * entry + 2) {
             Some(&[start, end]) => {
@@ -70,7 +70,11 @@ impl<'a> View<'a> {
             entry = found;
             guess.store(entry, Ordering::Relaxed);
         }
-        self.at(places, 2 * entry + 1, arena).map(Some)
+        let (start, end) = (
+            places[2 * entry + 1] as usize,
+            places[2 * entry + 2] as usize,
+        );
+        Ok(Some(&self.bytes[start..end]))
     }
 
     /// The entries of a dict, in order.
@@ -112,13 +116,29 @@ impl<'a> View<'a> {
     }
 }
 
-/// The value at the start of the bytes, and where it ends. If it will be looked into, that is prepared.
+/// How much of a record is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reading {
+    /// Where it ends.
+    Not,
+    /// What it is.
+    Whole,
+    /// Where its items are, too.
+    Inside,
+}
+
+/// The value at the start of the bytes, and where it ends.
 #[inline]
 pub(crate) fn first<'a>(
     bytes: &'a [u8],
-    looked_into: bool,
+    reading: Reading,
     arena: &'a Bump,
 ) -> Result<(Value<'a>, usize), Unusual> {
+    if reading == Reading::Not {
+        let end = end(bytes, 0)?;
+        let whole = bytes.get(..end).ok_or(Unusual::Malformed)?;
+        return Ok((Value::Opaque(whole), end));
+    }
     let (kind, items, head) = match *bytes {
         [marker @ 0x80..=0x8f, ..] => (Kind::Dict, 2 * usize::from(marker & 0xf), 1),
         [marker @ 0x90..=0x9f, ..] => (Kind::Tuple, usize::from(marker & 0xf), 1),
@@ -128,7 +148,7 @@ pub(crate) fn first<'a>(
             return Ok((value(whole, arena)?, end));
         }
     };
-    let (end, places) = if looked_into {
+    let (end, places) = if reading == Reading::Inside {
         let places = places(bytes, head, items, arena)?;
         (places[items] as usize, places)
     } else {
@@ -147,6 +167,16 @@ pub(crate) fn first<'a>(
 /// The value that the bytes are.
 #[inline]
 pub(crate) fn value<'a>(bytes: &'a [u8], arena: &'a Bump) -> Computed<'a> {
+    // What the reader reads out of line, and records are full of.
+    match *bytes {
+        [0xcb, ref number @ ..] if let Ok(number) = number.try_into() => {
+            return Ok(Value::Float(f64::from_be_bytes(number)));
+        }
+        [0xce, ref number @ ..] if let Ok(number) = number.try_into() => {
+            return Ok(Value::Int(i64::from(u32::from_be_bytes(number))));
+        }
+        _ => {}
+    }
     let mut reader = Reader::new(bytes);
     Ok(match reader.read()? {
         encoded::Value::Str(text) => Value::Text(text),

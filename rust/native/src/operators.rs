@@ -5,6 +5,7 @@ pub(crate) mod calls;
 pub(crate) mod interned;
 pub(crate) mod joins;
 pub(crate) mod latest;
+pub(crate) mod objects;
 pub(crate) mod program;
 pub(crate) mod refused;
 pub(crate) mod results;

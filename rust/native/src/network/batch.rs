@@ -113,7 +113,7 @@ impl Batch {
     /// A batch of encoded records, given as numbers of records and their bytes.
     #[staticmethod]
     #[pyo3(signature = (frames: "list[tuple[int, bytes]]"))]
-    fn from_frames(frames: Vec<(usize, Vec<u8>)>) -> Self {
+    pub(crate) fn from_frames(frames: Vec<(usize, Vec<u8>)>) -> Self {
         let mut received = frames
             .into_iter()
             .map(|(count, body)| ReceivedFrames::of_body(Encoding::Msgpack, count, &body));

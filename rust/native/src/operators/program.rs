@@ -2,10 +2,10 @@
 
 use crate::error::alone;
 use crate::network::batch::{Batch, Content};
+use crate::operators::objects::{Name, Objects};
 use oka_codec::type_name;
 use oka_expression::tree::{Block, Constant, End, Expression, Given, Step};
 use oka_expression::{Stage, Unusual, program};
-use oka_transport::{Encoding, ReceivedFrames};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyFrozenSet, PyInt, PyList, PyString, PyTuple};
@@ -17,14 +17,22 @@ use std::sync::{Mutex, MutexGuard};
 /// its `Expression`. Raises ValueError for an operation that is not known here. One thread at a time.
 #[pyclass(frozen, module = "engine._native")]
 pub(crate) struct Program {
-    program: Mutex<oka_expression::Program>,
+    state: Mutex<State>,
+}
+
+struct State {
+    program: oka_expression::Program,
+    /// Those that the program looks for.
+    names: Vec<Name>,
+    /// Whether objects of a list are encoded first: some were of types that are not read here.
+    encodes: bool,
 }
 
 #[pymethods]
 impl Program {
     #[new]
     #[pyo3(signature = (stages: "list[tuple[str, Any]]"))]
-    fn new(stages: Vec<(String, Bound<'_, PyAny>)>) -> PyResult<Self> {
+    fn new(py: Python<'_>, stages: Vec<(String, Bound<'_, PyAny>)>) -> PyResult<Self> {
         let read = stages.iter().map(|(stage, data)| {
             let stage = match &**stage {
                 "map" => Stage::Map,
@@ -39,7 +47,15 @@ impl Program {
         let program = oka_expression::Program::new(&stages);
         let program = program.map_err(|reason| unknown(&reason.to_string()))?;
         Ok(Self {
-            program: Mutex::new(program),
+            state: Mutex::new(State {
+                names: program
+                    .names()
+                    .iter()
+                    .map(|name| Name::new(py, name))
+                    .collect(),
+                program,
+                encodes: false,
+            }),
         })
     }
 
@@ -53,16 +69,16 @@ impl Program {
         pickle: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
         let mut results = program::Results::default();
+        let mut state = self.state()?;
         let done = if let Ok(records) = batch.cast_exact::<PyList>() {
-            match Batch::from_list(records, pickle) {
-                Ok(batch) => self.over(&batch, &mut results)?,
-                Err(_) => Err(Unusual::NotPlain),
-            }
+            state.run_list(records, pickle, &mut results)?
         } else {
-            self.over(&*batch.cast::<Batch>()?.try_borrow()?, &mut results)?
+            state.run(&*batch.cast::<Batch>()?.try_borrow()?, &mut results)?
         };
         Ok(match done {
-            Ok(()) => batch_of(&results).into_pyobject(py)?.into_any(),
+            Ok(()) => Batch::from_frames(results.into_frames())
+                .into_pyobject(py)?
+                .into_any(),
             Err(reason) => reason.to_string().into_pyobject(py)?.into_any(),
         })
     }
@@ -70,35 +86,51 @@ impl Program {
     /// The number of records out of each stage in the last run.
     #[getter]
     fn counts(&self) -> PyResult<Vec<usize>> {
-        Ok(self.program()?.counts().to_vec())
+        Ok(self.state()?.program.counts().to_vec())
     }
 }
 
 impl Program {
-    fn program(&self) -> PyResult<MutexGuard<'_, oka_expression::Program>> {
+    fn state(&self) -> PyResult<MutexGuard<'_, State>> {
         alone(
-            &self.program,
+            &self.state,
             "the program is in use\n\nhint: a program belongs to one thread",
         )
     }
+}
 
-    fn over(&self, batch: &Batch, results: &mut program::Results) -> PyResult<Result<(), Unusual>> {
+impl State {
+    fn run(
+        &mut self,
+        batch: &Batch,
+        results: &mut program::Results,
+    ) -> PyResult<Result<(), Unusual>> {
         Ok(match batch.content()? {
-            Content::Records(records) => self.program()?.run(records.bodies(), results),
+            Content::Records(records) => self.program.run(records.bodies(), results),
             Content::Columns(_) => Err(Unusual::Columns),
         })
     }
-}
 
-fn batch_of(results: &program::Results) -> Batch {
-    let frame = |count, body: &[u8]| ReceivedFrames::of_body(Encoding::Msgpack, count, body);
-    let mut frames = results.frames.iter();
-    let mut whole = match frames.next() {
-        Some((count, body)) => frame(*count, body),
-        None => frame(0, &[]),
-    };
-    frames.for_each(|(count, body)| whole.absorb(frame(*count, body)));
-    whole.into()
+    fn run_list(
+        &mut self,
+        records: &Bound<'_, PyList>,
+        pickle: bool,
+        results: &mut program::Results,
+    ) -> PyResult<Result<(), Unusual>> {
+        if !self.encodes {
+            let mut objects = Objects::of(records, &self.names);
+            let done = self.program.run_over(records.len(), &mut objects, results);
+            if done != Err(Unusual::NotPlain) {
+                return Ok(done);
+            }
+            self.encodes = true;
+            *results = program::Results::default();
+        }
+        match Batch::from_list(records, pickle) {
+            Ok(batch) => self.run(&batch, results),
+            Err(_) => Ok(Err(Unusual::NotPlain)),
+        }
+    }
 }
 
 /// What `Expression.to_data` gives.
