@@ -41,12 +41,10 @@ class Watched(Tables):
         self.rate = rate
         self.streams: dict[Kind, Stream[Any]] = {}
 
-    def _stream(self, kind: Kind, columns: tuple[str, ...]) -> Stream[Any]:
+    def _read(self, kind: Kind, columns: tuple[str, ...]) -> Stream[Any]:
         rate = self.rate * OF_EVERY[kind] / EVERY
-        read = source(Nexmark(self.events, kind, columns, self.api, rate)).map_batches(with_now)
-        self.streams[kind] = read
-        late = self.events.out_of_orderness(kind)
-        return read.with_event_time("date_time", unit="ms", out_of_orderness=late)
+        self.streams[kind] = source(Nexmark(self.events, kind, columns, rate)).map_batches(with_now)
+        return self.streams[kind]
 
 
 def run_at_rate(
@@ -112,25 +110,18 @@ def behind(read: Ends, came: list[tuple[int, int]]) -> list[int]:
 
 def with_now(events: Any) -> Any:
     """The events with the time."""
-    now_us = time.time_ns() // 1000
-    if is_columns(events):
-        import numpy as np
+    import numpy as np
 
-        return events.append_column("read_us", np.full(len(events), now_us))
-    return [{**event, "read_us": now_us} for event in events]
+    now_us = time.time_ns() // 1000
+    return events.append_column("read_us", np.full(len(events), now_us))
 
 
 def reading(events: Any) -> list[tuple[int, int, int]]:
     """How far each source has read, and when; a channel may join batches."""
     latest: dict[int, int] = {}
-    if is_columns(events):
-        read, times = events["read_us"].to_numpy(), events["date_time"].to_numpy()
-        for read_us in {int(read[0]), int(read[-1])} if len(read) else ():
-            latest[read_us] = int(times[read == read_us].max())
-    else:
-        for event in events:
-            read_us, time_ms = event["read_us"], event["date_time"]
-            latest[read_us] = max(time_ms, latest.get(read_us, time_ms))
+    read, times = events["read_us"].to_numpy(), events["date_time"].to_numpy()
+    for read_us in {int(read[0]), int(read[-1])} if len(read) else ():
+        latest[read_us] = int(times[read == read_us].max())
     return [(os.getpid(), time_ms, read_us) for read_us, time_ms in latest.items()]
 
 

@@ -1,4 +1,4 @@
-"""The source of Nexmark's events: columns, or dicts."""
+"""The source of Nexmark's events, and the streams that queries read: columns, or dicts."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from copy import copy
 from datetime import timedelta
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import engine
-from engine.columns import import_pyarrow, rows
+from engine.columns import import_pyarrow
 from engine.graph.context import TaskContext
 from engine.graph.operator import Properties
 from engine.graph.source import SourceOperator
@@ -24,8 +24,7 @@ Api = Literal["per_record", "columnar"]
 class Nexmark(SourceOperator[Any]):
     """The named columns of all events of a kind; without names, all columns.
 
-    They come as `pyarrow.RecordBatch`es, or with `api="per_record"` as a dict for each event;
-    `rate` is events of this kind per second over all tasks.
+    They come as `pyarrow.RecordBatch`es; `rate` is events of this kind per second over all tasks.
     """
 
     def __init__(
@@ -33,26 +32,22 @@ class Nexmark(SourceOperator[Any]):
         events: Events,
         kind: Kind,
         columns: tuple[str, ...] = (),
-        api: Api = "columnar",
         rate: float | None = None,
     ) -> None:
         there = [name for names in COLUMNS[kind] for name in names]
         for name in columns:
             if name not in there:
                 raise engine.GraphError(f"a {kind} has no {name!r}, expected {', '.join(there)}")
-        if api not in ("per_record", "columnar"):
-            raise engine.GraphError(f"api is {api!r}, expected 'per_record' or 'columnar'")
         check_rate(rate)
         self.rate = rate
         self.events = events
         self.kind = kind
         self.columns = list(columns or there)
-        self.api = api
 
     @property
     def properties(self) -> Properties:
-        """Its rate, whether records are columns, and that it never waits."""
-        return Properties(rate=self.rate, emits_columns=self.api == "columnar", never_waits=True)
+        """Its rate, that records are columns, and that it never waits."""
+        return Properties(rate=self.rate, emits_columns=True, never_waits=True)
 
     def validate_here(self) -> None:
         """Raise ConfigError without a generator or files."""
@@ -68,17 +63,19 @@ class Nexmark(SourceOperator[Any]):
         first = context.index + start * context.parallelism
         batches = self.events.batches(self.kind, first, context.parallelism)
         for at, batch in enumerate(batches, start):
-            chosen = batch.select(self.columns)
-            yield at, chosen if self.api == "columnar" else rows(chosen)
+            yield at, batch.select(self.columns)
 
 
 class Tables:
     """The streams that queries read: `tables.bids("auction", "price")` are two columns of bids.
 
-    If "date_time" is one of them, the stream has event time.
+    With `api="per_record"` they are dicts, which are made where a function looks at them. If
+    "date_time" is one of the columns, the stream has event time.
     """
 
     def __init__(self, events: Events, api: Api) -> None:
+        if api not in get_args(Api):
+            raise engine.GraphError(f"api is {api!r}, expected 'per_record' or 'columnar'")
         self.events = events
         self.api = api
         self._max_drift: timedelta | None = None
@@ -102,13 +99,16 @@ class Tables:
         return self._stream("bid", columns)
 
     def _stream(self, kind: Kind, columns: tuple[str, ...]) -> Stream[Any]:
-        stream = source(Nexmark(self.events, kind, columns, self.api)).named(f"{kind}s")
-        if columns and "date_time" not in columns:
-            return stream
-        late = self.events.out_of_orderness(kind)
-        return stream.with_event_time(
-            "date_time", unit="ms", out_of_orderness=late, max_drift=self._max_drift
-        )
+        stream = self._read(kind, columns)
+        if not columns or "date_time" in columns:
+            late = self.events.out_of_orderness(kind)
+            stream = stream.with_event_time(
+                "date_time", unit="ms", out_of_orderness=late, max_drift=self._max_drift
+            )
+        return stream if self.api == "columnar" else stream.to_records()
+
+    def _read(self, kind: Kind, columns: tuple[str, ...]) -> Stream[Any]:
+        return source(Nexmark(self.events, kind, columns)).named(f"{kind}s")
 
 
 _AHEAD = 500_000

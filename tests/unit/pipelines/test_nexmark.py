@@ -15,7 +15,7 @@ from engine.graph.context import TaskContext
 from pipelines.nexmark import events as generator
 from pipelines.nexmark.events import COLUMNS, KINDS, Events
 from pipelines.nexmark.queries import QUERIES, query
-from pipelines.nexmark.source import Api, Nexmark
+from pipelines.nexmark.source import Api, Nexmark, Tables
 from tests.nexmark import Oracle, answer
 
 EVENTS = Events(4000, rate=100, block=50)
@@ -94,15 +94,15 @@ def test_each_event_is_in_one_task_and_a_reader_goes_on_where_another_was() -> N
     whole: list[Any] = []
     for index in range(3):
         context = TaskContext("n", index, 3, 7, "job")
-        share = list(Nexmark(EVENTS, "auction", ("id",), "per_record").open(context))
-        whole += [row["id"] for batch in share for row in batch]
-        reader = Nexmark(EVENTS, "auction", ("id",), "per_record").open(context)
+        share = list(Nexmark(EVENTS, "auction", ("id",)).open(context))
+        whole += [each for batch in share for each in batch["id"].to_pylist()]
+        reader = Nexmark(EVENTS, "auction", ("id",)).open(context)
         given, batches = [], iter(reader)
         for _ in range(len(share) // 2 + 1):
             given.append(next(batches))
-        again = Nexmark(EVENTS, "auction", ("id",), "per_record").open(context)
+        again = Nexmark(EVENTS, "auction", ("id",)).open(context)
         again.restore(reader.position)
-        assert [*given, *again] == share
+        assert [*given, *(batch for batch in again if len(batch))] == share
     assert sorted(whole) == list(range(1000, 1240))
 
 
@@ -110,7 +110,7 @@ def test_wrong_use_is_told() -> None:
     with pytest.raises(engine.GraphError, match="a bid has no 'seller', expected auction, bidder"):
         Nexmark(EVENTS, "bid", ("seller",))
     with pytest.raises(engine.GraphError, match="api is 'sql'"):
-        Nexmark(EVENTS, "bid", (), "sql")  # type: ignore[arg-type]
+        Tables(EVENTS, "sql")  # type: ignore[arg-type]
     with pytest.raises(engine.GraphError, match="rate is 0, expected an integer >= 1"):
         Events(100, rate=0)
     with pytest.raises(engine.GraphError, match="Nexmark has no q99, expected one of q0, q1"):
