@@ -160,7 +160,7 @@ def columns_of(
         arrays = [
             known[name]
             if name in known
-            else _column(name, [record.get(name) for record in records], records, failing)
+            else _column(name, [record.get(name) for record in records])
             for name in names
         ]
         batch = pyarrow.RecordBatch.from_arrays(arrays, list(names))
@@ -199,10 +199,80 @@ def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return found
 
 
+class Rows:
+    """Dicts that are still columns: the rows of a RecordBatch, until somebody looks at one."""
+
+    def __init__(self, columns: pa.RecordBatch) -> None:
+        self.columns = columns
+
+    @classmethod
+    def of(cls, columns: pa.RecordBatch) -> Rows | list[dict[str, Any]]:
+        """The rows of columns as they are, if their dicts can be made later without an error."""
+        if not len(columns) or _has_shared_names(columns) or not _are_plain(columns):
+            return rows(columns)
+        return cls(columns)
+
+    def __len__(self) -> int:
+        length: int = self.columns.num_rows
+        return length
+
+    def to_list(self) -> list[dict[str, Any]]:
+        """The dicts."""
+        return rows(self.columns)
+
+    def to_columns(self, schema: pa.Schema | None = None) -> pa.RecordBatch:
+        """As `columns_of` the dicts, and raises what that raises."""
+        plain = _plain(self.columns)
+        if plain is None or (schema is not None and plain.schema != schema):
+            return columns_of(self.to_list(), schema)
+        return plain
+
+
+def _are_plain(batch: pa.RecordBatch) -> bool:
+    """Whether all values are numbers, texts, bytes or None."""
+    types = import_pyarrow("a stream of columns").types
+    kinds = (each.value_type if types.is_dictionary(each) else each for each in batch.schema.types)
+    tests = [
+        *(types.is_boolean, types.is_integer, types.is_floating, types.is_null),
+        *(types.is_string, types.is_large_string, types.is_string_view),
+        *(types.is_binary, types.is_large_binary, types.is_binary_view),
+    ]
+    return all(any(test(kind) for test in tests) for kind in kinds)
+
+
+def _has_shared_names(batch: pa.RecordBatch) -> bool:
+    names = batch.schema.names
+    return len(set(names)) < len(names)
+
+
+def _plain(batch: pa.RecordBatch) -> pa.RecordBatch | None:
+    """The batch with the types that its values have as Python's objects; None if it has others."""
+    pyarrow = import_pyarrow("a stream of columns")
+    types = pyarrow.types
+    if not len(batch) or _has_shared_names(batch):
+        return None
+    columns = []
+    for kind, column in zip(batch.schema.types, batch.columns, strict=True):
+        kind = kind.value_type if types.is_dictionary(kind) else kind
+        if column.null_count == len(column):
+            columns.append(pyarrow.nulls(len(column)))
+        elif types.is_boolean(kind):
+            columns.append(column)
+        elif types.is_integer(kind) and kind != pyarrow.uint64():
+            columns.append(column.cast(pyarrow.int64()))
+        elif types.is_floating(kind):
+            columns.append(column.cast(pyarrow.float64()))
+        elif types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+            columns.append(column.cast(pyarrow.string()))
+        else:
+            return None
+    return pyarrow.RecordBatch.from_arrays(columns, batch.schema.names)
+
+
 def rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
     """A dict of each row; raises ValueError where two columns share a name."""
     names = batch.schema.names
-    if len(set(names)) < len(names):
+    if _has_shared_names(batch):
         shared = ", ".join(name for name, count in Counter(names).items() if count > 1)
         raise ValueError(
             f"the columns are {', '.join(names)}; a dict of a row would have {shared} once\n\n"
@@ -308,36 +378,15 @@ def _told(field: pa.Field) -> str:
     return f"{field.type}{'' if field.nullable else ' and not null'}"
 
 
-def _column(
-    name: Any, values: list[Any], records: Sequence[Any], failing: FailureContext | None
-) -> pa.Array:
+def _column(name: Any, values: list[Any]) -> pa.Array:
     if not isinstance(name, str):
         raise TypeError(f"to_columns() got the field name {name!r:.80}, expected a str")
     try:
         return array_of(values)
     except TypeError as error:
-        place = _first_misfit(values)
-        if failing is not None:
-            failing.on(records[place])
         raise TypeError(
-            f"field {name!r} is {values[place]!r:.80}, expected a value that goes into a column "
-            f"with those before: {error}\n\n"
-            "hint: convert it in .map(...) first; to_columns(schema) says what types the columns "
-            "have"
+            f"field {name!r}: {error}\n\nhint: to_columns(schema) says what types the columns have"
         ) from None
-
-
-def _first_misfit(values: list[Any]) -> int:
-    """The place of the first value that is no column together with those before."""
-    first, last = 0, len(values) - 1
-    while first < last:
-        middle = (first + last) // 2
-        try:
-            array_of(values[: middle + 1])
-            first = middle + 1
-        except TypeError:
-            last = middle
-    return first
 
 
 def _of_frame(value: object) -> Any:

@@ -18,6 +18,7 @@ Runtime = Literal["local", "ray"]
 Strategy = Literal["auto", "operator_first", "parallelism_first"]
 Transport = Literal["auto", "shm", "ipc", "tcp"]
 Progress = Literal["auto", "line", "json", "none"]
+Native = Literal["auto", "require", "off", "check"]
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,9 @@ class JobConfig:
     is blocked.
 
     max_record_bytes: largest encoded record. A larger one fails the job.
+
+    native: functions of records in Rust where their bytecode is understood (`auto`), everywhere or
+    no job (`require`), nowhere (`off`), or in both ways to compare the results (`check`).
 
     marker_interval: every n-th record of a source carries a latency marker. Smaller: finer, a
     little slower.
@@ -119,6 +123,7 @@ class JobConfig:
     channel_window_bytes: int = 1024 * 1024
     send_buffer_bytes: int = 128 * 1024
     max_record_bytes: int = 256 * 1024 * 1024
+    native: Native = "auto"
     marker_interval: int = 100
     warmup_seconds: float = 0.0
     start_timeout_seconds: float = 300.0
@@ -276,6 +281,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "placement": get_args(Strategy),
     "transport": get_args(Transport),
     "progress": get_args(Progress),
+    "native": get_args(Native),
 }
 _SWITCHES = ("strict_placement", "encryption")
 _AT_LEAST_ONE = (int, "an integer of at least 1", lambda value: value >= 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from engine import broadcast
+from engine import broadcast, ways
 from engine.config import JobConfig
 from engine.driver.launcher import Launcher
 from engine.errors import ConfigError, PlacementError
@@ -41,13 +41,21 @@ class Plan:
             broadcast.check_given_again(logical)
         broadcast.check(logical.operators, config)
         _check_pickling(logical, config)
-        return cls(config, logical, expand(chain(logical, config.parallelism, config.resources)))
+        plan = cls(config, logical, expand(chain(logical, config.parallelism, config.resources)))
+        if "require" in {config.native, *(each.native for each in logical.operators)}:
+            ways.check(logical, plan.ways, config.native)
+        return plan
 
     def rescaled(self, parallelism: int, savepoint: str) -> Plan:
         """The same plan, to go on from a savepoint with another parallelism."""
         config = replace(self.config, parallelism=parallelism, resume=savepoint)
         job = chain(self.logical, parallelism, config.resources)
         return replace(self, config=config, execution=expand(job))
+
+    @property
+    def ways(self) -> Mapping[int, str]:
+        """How operators' functions of records run, by the operators' ids; see `engine.ways`."""
+        return ways.ways(self.logical, self.execution, self.config.native)
 
     @property
     def resources(self) -> Mapping[str, float]:

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.columns import (
+    Rows,
     as_columns,
     columns_of,
     fitted,
     import_pyarrow,
     is_columns,
     joined,
-    rows,
     slices,
 )
 from engine.errors import GraphError
@@ -78,7 +78,7 @@ class ToColumns(BatchOperator):
 
     schema: Any = None
 
-    properties = Properties(accepts_columns=True, emits_columns=True)
+    properties = Properties(accepts_columns=True, accepts_rows=True, emits_columns=True)
 
     def __post_init__(self) -> None:
         import_pyarrow("to_columns()")
@@ -90,6 +90,8 @@ class ToColumns(BatchOperator):
         def to_columns(batch: Any) -> Any:
             if is_columns(batch):
                 return batch if schema is None else fitted(batch, schema)
+            if type(batch) is Rows:
+                return batch.to_columns(schema)
             if not batch:
                 return batch
             return columns_of(batch, schema, context.failing)
@@ -101,13 +103,13 @@ class ToColumns(BatchOperator):
 class ToRecords(BatchOperator):
     """Makes a dict of each row of columns; records pass as they are."""
 
-    properties = Properties(emits_records=True, accepts_columns=True)
+    properties = Properties(emits_records=True, emits_rows=True, accepts_columns=True)
 
     def open(self, context: TaskContext) -> BatchFunction:
         """The conversion."""
 
         def to_records(batch: Any) -> Any:
-            return rows(batch) if is_columns(batch) else batch
+            return Rows.of(batch) if is_columns(batch) else batch
 
         return PureFunction(to_records)
 

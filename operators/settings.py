@@ -1,7 +1,9 @@
 """A user's settings of one operator: its name, parallelism, resources and nodes."""
 
 from dataclasses import replace
+from typing import get_args
 
+from engine.config import Native
 from engine.errors import GraphError
 from engine.graph.declaration import Declaration
 from engine.resources import check_names
@@ -43,6 +45,14 @@ def with_resources(
         raise GraphError(f"with_resources() got {error}") from None
     amounts = {name: float(amount) for name, amount in resources.items()}
     return replace(declaration, resources={**declaration.resources, **amounts})
+
+
+def native(declaration: Declaration, mode: Native) -> Declaration:
+    """The operator with this way of its functions of records."""
+    if mode not in get_args(Native):
+        words = ", ".join(map(repr, get_args(Native)))
+        raise GraphError(f"native() got {mode!r}, expected one of {words}")
+    return replace(declaration, native=mode)
 
 
 def on_nodes(declaration: Declaration, numbers: tuple[int, ...]) -> Declaration:

@@ -19,6 +19,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_args, overload
 
 from engine.columns import is_columns, rows
+from engine.config import Native
 from engine.errors import GraphError
 from engine.gateway import Response
 from engine.graph.batch_operator import BatchOperator
@@ -59,7 +60,7 @@ from operators.keys import HaveKeys, check_key
 from operators.lookup_join import Cache, Lookup, LookupJoin
 from operators.map_async import MapAsync
 from operators.pipeline import Pipeline
-from operators.settings import named, on_nodes, with_parallelism, with_resources
+from operators.settings import named, native, on_nodes, with_parallelism, with_resources
 from operators.sinks.collect import Collect
 from operators.sinks.respond import Respond
 from operators.take import Take, check_count
@@ -727,6 +728,16 @@ class Stream(Generic[T]):
         records are dealt out in turn, without an order between the tasks.
         """
         return self._with(with_parallelism(last(self._inputs, "with_parallelism"), parallelism))
+
+    def native(self, mode: Native) -> "Stream[T]":
+        """Set the way of the last operator's functions, whatever the job's setting `native`.
+
+        `auto`: in Rust, or over columns, where their bytecode is understood, with Python's results;
+        batches that hold something unusual go through the function itself. `require`: the job does
+        not start where that is not so, and the error says why. `off`: the function itself always.
+        `check`: both, and the job fails where the results differ.
+        """
+        return self._with(native(last(self._inputs, "native"), mode))
 
     def with_resources(self, cpus: float | None = None, **custom: float) -> "Stream[T]":
         """Set what each task of the last operator takes: `.with_resources(cpus=2, gpus=1)`.

@@ -269,7 +269,7 @@ def plan(target: str, arguments: tuple[str, ...], mermaid: bool, **options: Any)
     finally:
         launcher.shutdown()
     render = as_mermaid if mermaid else as_text
-    click.echo(render(planned.logical, planned.execution, placement))
+    click.echo(render(planned.logical, planned.execution, placement, planned.ways))
 
 
 def read_config(name: str, options: Mapping[str, Any]) -> JobConfig:

@@ -120,6 +120,12 @@ class OperatorStatistics:
     """The first of these records, and its error."""
     late: int = 0
     """Records that came too late to count."""
+    native: int = 0
+    """Records whose function ran in Rust, or over columns."""
+    fallbacks: int = 0
+    """Batches that held something unusual, and so went through the function itself."""
+    first_fallback: str | None = None
+    """The unusual thing in the first of these batches."""
 
     def __add__(self, other: OperatorStatistics) -> OperatorStatistics:
         return OperatorStatistics(
@@ -130,6 +136,9 @@ class OperatorStatistics:
             self.errors + other.errors,
             self.first_error or other.first_error,
             self.late + other.late,
+            self.native + other.native,
+            self.fallbacks + other.fallbacks,
+            self.first_fallback or other.first_fallback,
         )
 
 

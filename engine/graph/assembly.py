@@ -32,6 +32,7 @@ def logical_graph(pipelines: Executable | Sequence[Executable]) -> LogicalGraph:
             declaration.resources,
             declaration.nodes,
             declaration.pickle,
+            declaration.native,
             identity,
         )
         for number, (declaration, name, identity) in enumerate(

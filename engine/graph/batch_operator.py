@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from engine.graph.context import TaskContext
@@ -20,6 +21,23 @@ class BatchOperator(Operator, ABC):
     @abstractmethod
     def open(self, context: TaskContext, /) -> BatchFunction:
         """Make the function of one task."""
+
+
+@dataclass
+class NativeFigures:
+    """How often an operator's functions of records ran in Rust, or over columns."""
+
+    native: int = 0
+    """The records that came to them."""
+    fallbacks: int = 0
+    """The batches that held something unusual, and so went through the functions themselves."""
+    first_fallback: str | None = None
+    """The unusual thing in the first of these batches."""
+
+    def fell_back(self, reason: str) -> None:
+        """Count a batch."""
+        self.fallbacks += 1
+        self.first_fallback = self.first_fallback or reason
 
 
 class BatchFunction(ABC):
@@ -59,6 +77,9 @@ class BatchFunction(ABC):
     late: int = 0
     """The number of records that it left out, since they came behind the watermark that closed
     their windows."""
+
+    native: NativeFigures | None = None
+    """The figures of its functions of records, if it runs them in Rust."""
 
     next_timer: int | None = None
     """The time of the next `on_timer`, on the clock of `context.now_ns`; None is never. Any call

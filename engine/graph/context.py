@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from time import monotonic_ns
 from typing import Any, Protocol
 
+from engine.config import Native
 from engine.graph.failing import FailureContext
 from engine.graph.splits import Splits
 
@@ -36,6 +37,8 @@ class TaskContext:
     reader are in it."""
     pickle: bool = False
     """Whether records that leave the task may be pickled if they cannot travel otherwise."""
+    native: Native = "auto"
+    """The way of the operator's functions of records."""
     identity: str = ""
     """The operator's identity in every run of the program, whatever else is declared: its given
     name, else a name from its path. It identifies data that the operator keeps outside of the

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
+from engine.config import Native
 from engine.graph.operator import Operator
 from engine.partitioner import Forward, Partitioner, label
 
@@ -27,6 +28,7 @@ class Declaration:
     resources: Mapping[str, float] = field(default_factory=dict)
     nodes: tuple[int, ...] = ()
     pickle: bool = False
+    native: Native | None = None
     identity: object = field(default_factory=object)
 
 

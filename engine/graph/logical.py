@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
+from engine.config import Native
 from engine.errors import GraphError
 from engine.graph.operator import Operator
 from engine.graph.sink import SinkOperator
@@ -30,6 +31,8 @@ class LogicalOperator:
     """The nodes that its tasks are pinned to in turn; () leaves them to the placement strategy."""
     pickle: bool = False
     """Whether objects that cannot travel otherwise are pickled where they leave it."""
+    native: Native | None = None
+    """The way of its functions of records; None is the job's."""
     identity: str = ""
     """Its identity in every run of the program; see `engine.graph.identity`."""
 

@@ -55,6 +55,9 @@ class Properties:
     """Whether it takes a `pyarrow.RecordBatch` as well as a list; otherwise it gets a dict for each
     row. Only such an operator, or a source, may give one."""
 
+    accepts_rows: bool = False
+    """Whether it takes `engine.columns.Rows` as well as a list: it need not look at each dict."""
+
     passes_records: bool = False
     """Whether all records that it gives are some of those that it got, in order, as `filter` does.
     Of columns it gets a dict for each row, and those that it gives go on as columns."""
@@ -69,6 +72,9 @@ class Properties:
 
     emits_records: bool = False
     """Whether it gives lists although it accepts columns."""
+
+    emits_rows: bool = False
+    """Whether it may give `engine.columns.Rows` in place of a list."""
 
     emits_pairs: bool = False
     """Whether it gives `engine.network.Paired`: a gate takes that as it is, the next operator of
@@ -132,6 +138,10 @@ class Properties:
     """Its requests to services of its worker, such as the settings of a gateway. Each service knows
     its own by their type, and looks for them by `wanted`."""
 
+    functions: "tuple[tuple[Callable[..., Any], int], ...]" = ()
+    """Its functions of records, each with the number of its arguments. They run in Rust, without
+    Python, where their bytecode is understood."""
+
     check: "Callable[[Any], None] | None" = None
     """Raises TypeError for records or columns that it does not take. In a job with requests, the
     operator before it in its chain then counts as having failed on their record."""
@@ -194,5 +204,9 @@ class RecordOperator(Operator):
 
     @property
     def properties(self) -> Properties:
-        """The treatment of records that fail; a filter passes records on."""
-        return Properties(on_error=self.on_error, passes_records=self.form == "filter")
+        """The treatment of records that fail, and its function; a filter passes records on."""
+        return Properties(
+            on_error=self.on_error,
+            passes_records=self.form == "filter",
+            functions=((self.function, 1),),
+        )

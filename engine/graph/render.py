@@ -5,6 +5,7 @@ Both show the declared operators, the chains, the tasks and their nodes.
 
 from collections import Counter
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Protocol
 
 from engine.graph.execution import ExecutionGraph, ExecutionVertex
@@ -34,12 +35,20 @@ class PlacementView(Protocol):
         """Notes for the user."""
 
 
-def text(logical: LogicalGraph, execution: ExecutionGraph, placement: PlacementView) -> str:
-    """All stages as indented text, one line for each operator, vertex and node."""
+def text(
+    logical: LogicalGraph,
+    execution: ExecutionGraph,
+    placement: PlacementView,
+    ways: Mapping[int, str] = MappingProxyType({}),
+) -> str:
+    """All stages as indented text, one line for each operator, vertex and node.
+
+    `ways` says how functions of records run, by the operators' ids.
+    """
     return "\n\n".join(
         f"{title}\n" + "\n".join(f"  {line}" for line in lines)
         for title, lines in (
-            ("logical graph", _logical_lines(logical)),
+            ("logical graph", _logical_lines(logical, ways)),
             ("job graph", _job_lines(execution)),
             (_execution_title(execution), _execution_lines(execution)),
             ("placement", _placement_lines(execution, placement)),
@@ -47,10 +56,15 @@ def text(logical: LogicalGraph, execution: ExecutionGraph, placement: PlacementV
     )
 
 
-def mermaid(logical: LogicalGraph, execution: ExecutionGraph, placement: PlacementView) -> str:
+def mermaid(
+    logical: LogicalGraph,
+    execution: ExecutionGraph,
+    placement: PlacementView,
+    ways: Mapping[int, str] = MappingProxyType({}),
+) -> str:
     """Three diagrams in fenced blocks: as declared, as chained, tasks inside their nodes."""
     diagrams = (
-        ("Logical graph", _logical_diagram(logical)),
+        ("Logical graph", _logical_diagram(logical, ways)),
         ("Job graph", _job_diagram(execution)),
         ("Execution graph and placement", _execution_diagram(execution, placement)),
     )
@@ -61,7 +75,7 @@ def mermaid(logical: LogicalGraph, execution: ExecutionGraph, placement: Placeme
     return "\n\n".join((*blocks, *placement.notes))
 
 
-def _logical_lines(graph: LogicalGraph) -> list[str]:
+def _logical_lines(graph: LogicalGraph, ways: Mapping[int, str]) -> list[str]:
     lines = []
     takes_rows = graph.takes_rows()
     for operator in graph.operators:
@@ -70,8 +84,10 @@ def _logical_lines(graph: LogicalGraph) -> list[str]:
             for edge in graph.inputs(operator)
         )
         own = "" if operator.parallelism is None else f" x{operator.parallelism}"
-        rows = ", rows of columns" if operator.id in takes_rows else ""
-        lines.append(f"{operator.name}{own}" + (f" <- {reads}{rows}" if reads else ""))
+        way = ways.get(operator.id, "")
+        rows = operator.id in takes_rows and not way.startswith(("native", "over"))
+        told = (", rows of columns" if rows else "") + (f", {way}" if way else "")
+        lines.append(f"{operator.name}{own}" + (f" <- {reads}{told}" if reads else ""))
     return lines
 
 
@@ -112,8 +128,12 @@ def _placement_lines(execution: ExecutionGraph, placement: PlacementView) -> lis
     return lines + [f"note: {note}" for note in placement.notes]
 
 
-def _logical_diagram(graph: LogicalGraph) -> list[str]:
-    boxes = [f"o{operator.id}[{_quoted(operator.name)}]" for operator in graph.operators]
+def _logical_diagram(graph: LogicalGraph, ways: Mapping[int, str]) -> list[str]:
+    labels = {
+        each.id: f"{each.name} ({ways[each.id]})" if each.id in ways else each.name
+        for each in graph.operators
+    }
+    boxes = [f"o{number}[{_quoted(label)}]" for number, label in labels.items()]
     return boxes + [
         f"o{edge.source} {_arrow(edge)}|{_quoted(_label(edge))}| o{edge.target}"
         for edge in graph.edges

@@ -68,6 +68,13 @@ class OperatorSummary:
     """One of the first of these records, and its error."""
     late: int = 0
     """The number of records that came too late: their windows were closed."""
+    native: int = 0
+    """The number of records whose function ran in Rust, or over columns."""
+    fallbacks: int = 0
+    """The number of batches that held something unusual, and so went through the function
+    itself."""
+    first_fallback: str | None = None
+    """The unusual thing in one of the first of these batches."""
 
 
 @dataclass(frozen=True)
@@ -162,6 +169,11 @@ def _operators(tasks: Sequence[TaskStatistics]) -> tuple[OperatorSummary, ...]:
                 filter(None, (task.operators[at].first_error for task in members)), None
             ),
             late=sum(task.operators[at].late for task in members),
+            native=sum(task.operators[at].native for task in members),
+            fallbacks=sum(task.operators[at].fallbacks for task in members),
+            first_fallback=next(
+                filter(None, (task.operators[at].first_fallback for task in members)), None
+            ),
         )
         for vertex, members in vertices.items()
         for at, operator in enumerate(members[0].operators)

@@ -17,7 +17,7 @@ from engine.metric import METRICS, Metric, Metrics
 from engine.units import counted, duration, measure, rate, three_digits
 
 if TYPE_CHECKING:
-    from engine.report.statistics import JobStatistics, Latency
+    from engine.report.statistics import JobStatistics, Latency, OperatorSummary
 
 
 def result_table(
@@ -150,6 +150,10 @@ def _summary(
             failed = counted(operator.errors, "record")
             told = f"{operator.name}: {failed}, such as {operator.first_error}"
             rows.append(("errors", told))
+        if operator.fallbacks:
+            times = counted(operator.fallbacks, "time")
+            told = f"{operator.name}: a batch fell back {times}, such as for "
+            rows.append(("native", f"{told}{operator.first_fallback}"))
     rows += [("files", f"{sink}: {where}") for sink, where in files.items()]
     return rows
 
@@ -172,6 +176,7 @@ def _operators(statistics: JobStatistics) -> tuple[Sequence[str], list[tuple[str
     counts = [
         count for count in ("failures", "late") if any(getattr(each, count) for each in operators)
     ]
+    native = ["native"] if any(operator.native for operator in operators) else []
     rows = [
         (
             operator.name,
@@ -183,10 +188,18 @@ def _operators(statistics: JobStatistics) -> tuple[Sequence[str], list[tuple[str
                 for share in (operator.busy, operator.waiting, operator.blocked, operator.idle)
             ),
             *(f"{getattr(operator, count):,}" for count in counts),
+            *([_share(operator)] if native else []),
         )
         for operator in operators
     ]
-    return (*_OPERATORS, *counts), rows
+    return (*_OPERATORS, *counts, *native), rows
+
+
+def _share(operator: OperatorSummary) -> str:
+    """The share of an operator's records that ran natively; nothing where none did."""
+    if not operator.native or not operator.records_in:
+        return ""
+    return f"{operator.native / operator.records_in:.0%}"
 
 
 def _cells(tag: str, texts: Sequence[str]) -> str:

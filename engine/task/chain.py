@@ -12,17 +12,17 @@ operator does it itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from engine import console
 from engine.checkpoint.lasting import keeping
 from engine.columns import check_columns
 from engine.deployment.description import OperatorStatistics
 from engine.deployment.reply import text_of
-from engine.graph.batch_operator import BatchFunction, BatchOperator
+from engine.graph.batch_operator import BatchFunction, BatchOperator, NativeFigures
 from engine.graph.context import TaskContext
 from engine.graph.failing import FailureContext
 from engine.graph.logical import LogicalOperator
@@ -34,13 +34,18 @@ from engine.network import Batch
 from engine.rescued import rescued
 from engine.state import KeyedState
 from engine.task.drift import aligned_operator
+from engine.task.native import NativeStretch, stretches
+from engine.task.places import Place, Stretch, is_in_step
 from engine.task.runs import (
     Run,
     as_rows,
     check_batch,
     counted,
+    encoded_rows,
     in_turn,
     limited,
+    listed,
+    listed_or_rows,
     of_filter,
     of_flat_map,
     of_key,
@@ -48,7 +53,6 @@ from engine.task.runs import (
     of_rows,
     of_sink,
     unchanged,
-    unpaired,
 )
 from engine.task.sinks import Sinks
 
@@ -65,10 +69,9 @@ SideOutputs = Mapping[str, Callable[[list[Any]], None]]
 class Chain:
     """The opened operators of a task, in order; `process` takes a batch through all of them.
 
-    With a single operator, `process` is that operator's own function. Operators that give one
-    record for each have no counter: their count is that of the one before. The same holds for a
-    native aggregation, which merges the updates of a batch: its output has the effect of each
-    record.
+    Operators that give one record for each have no counter: their count is that of the one before.
+    The same holds for a native aggregation, which merges the updates of a batch: its output has the
+    effect of each record.
     """
 
     def __init__(self) -> None:
@@ -82,9 +85,10 @@ class Chain:
         self.functions: dict[str, BatchFunction] = {}
         """The functions of batch operators, by operator name."""
         self._runs: list[Run] = []
-        self._places: list[_Place] = []
-        self._timed: list[_Place] = []
+        self._places: list[Place] = []
+        self._timed: list[Place] = []
         self._stretches = [Stretch()]
+        self._native: list[NativeStretch] = []
         self._rescuers: Mapping[str, Rescuer] = {}
         self._taken: Run = unchanged
         self.process: Run = unchanged
@@ -97,6 +101,7 @@ class Chain:
         context: TaskContext,
         *,
         encoded: bool,
+        delivers: bool = False,
         side_outputs: Mapping[str, SideOutputs] | None = None,
         rescuers: Mapping[str, Rescuer] | None = None,
         decoding: Callable[[Run], Run] | None = None,
@@ -104,30 +109,38 @@ class Chain:
         """Open the operators, in order; called once, in the task's process.
 
         With `encoded`, batches come from the network. They are decoded if the first operator needs
-        records; `decoding` may wrap the function for that. The side outputs, and the handlers of
-        records that do not fail the job, are by operator name.
+        records; `decoding` may wrap the function for that. With `delivers`, a gate takes what the
+        last operator gives. The side outputs, and the handlers of records that do not fail the job,
+        are by operator name.
         """
         runs = self._runs
         self._rescuers = rescuers or {}
+        natives = stretches(operators, self._rescuers, context.native) if not self.around else {}
         aligned, _ = aligned_operator(operators)
         first = operators[0].operator.properties if operators else _OPEN
-        may_be_columns = first.accepts_columns or first.passes_records
+        may_be_columns = first.accepts_columns or first.passes_records or 0 in natives
         if not may_be_columns:
             self._taken = as_rows(self.failing.at_work(operators[0].name))
+        native: NativeStretch | None = natives.get(0)
         if encoded and not first.accepts_encoded:
             decode: Run = Batch.decode if may_be_columns else Batch.to_list
-            runs.append(decode if decoding is None else decoding(decode))
-        gives_pairs, in_step = False, not encoded
+            decode = decode if decoding is None else decoding(decode)
+            (runs if native is None else native.interpreted).append(decode)
+        gives_later, in_step = False, not encoded
         before = None
-        for operator in operators:
+        for at, operator in enumerate(operators):
             tell = self.failing.at_work(operator.name)
             tell()
+            native = natives.get(at, native)
+            into = runs if native is None else native.interpreted
             properties = operator.operator.properties
-            if gives_pairs:
-                runs.append(unpaired)
+            if gives_later:
+                runs.append(listed_or_rows)
+                if not properties.accepts_rows:
+                    into.append(listed)
             passes = may_be_columns and properties.passes_records
             if may_be_columns and not passes and not properties.accepts_columns:
-                runs.append(as_rows(tell))
+                into.append(as_rows(tell))
             rescue = self._rescuers.get(operator.name)
             outputs = (side_outputs or {}).get(operator.name, {})
             own = replace(
@@ -137,12 +150,13 @@ class Chain:
                 side_outputs=outputs,
                 failing=self.failing,
                 identity=operator.identity,
+                native=operator.native or context.native,
                 drift=context.drift if operator is aligned else None,
                 splits=context.splits if in_step else Splits(),
             )
             self._contexts[operator.name] = own
             run, counter = self._open(operator, own)
-            in_step = in_step and _is_in_step(self.functions.get(operator.name))
+            in_step = in_step and is_in_step(self.functions.get(operator.name))
             if properties.limit is not None and counter is not None:
                 reached = partial(self.reached, operator.name)
                 run = limited(run, counter, properties.limit, reached)
@@ -153,14 +167,22 @@ class Chain:
             before = operator.name
             self._names.append(operator.name)
             self._counters.append(counter)
-            runs.append(run)
+            into.append(run)
+            if native is not None:
+                native.counters.append(counter)
+                if operator is native.operators[-1]:
+                    gives_encoded = delivers and operator is operators[-1]
+                    runs.append(native.run(encoded and native is natives.get(0), gives_encoded))
+                    self._native.append(native)
+                    native = None
             may_be_columns = passes or properties.accepts_columns
             may_be_columns &= not properties.emits_records
-            gives_pairs = properties.emits_pairs
+            is_native = into is not runs and native is None
+            gives_later = is_native or properties.emits_pairs or properties.emits_rows
+        if gives_later and delivers:
+            runs.append(encoded_rows)
         self.failing.operator = None
-        if len(runs) == 1:
-            self.process = runs[0]
-        elif runs:
+        if runs:
             self.process = in_turn(tuple(runs))
 
     def end(self) -> Iterator[Any]:
@@ -266,8 +288,8 @@ class Chain:
 
     def release(self) -> None:
         """Close the operators; raises nothing."""
-        calls = {name: function.close for name, function in self.functions.items()}
-        _call_all(calls, "operator {!r} could not be closed")
+        closing = {name: function.close for name, function in self.functions.items()}
+        _call_all(closing, "operator {!r} could not be closed")
 
     def abort(self) -> None:
         """Drop the output of sinks that have not committed; idempotent, and raises nothing."""
@@ -285,9 +307,20 @@ class Chain:
             function = self.functions.get(name)
             failures, late = (function.failures, function.late) if function else (0, 0)
             errors = (rescue.errors, rescue.first_error) if rescue else (0, None)
-            found.append(OperatorStatistics(name, records, out, failures, *errors, late))
+            native = self._figures_of(name)
+            told = OperatorStatistics(name, records, out, failures, *errors, late)
+            found.append(replace(told, **asdict(native)))
             records = out
         return found
+
+    def _figures_of(self, name: str) -> NativeFigures:
+        if (function := self.functions.get(name)) is not None and function.native is not None:
+            return function.native
+        for stretch in self._native:
+            for operator, figures in zip(stretch.operators, stretch.figures, strict=True):
+                if operator.name == name:
+                    return figures
+        return NativeFigures()
 
     def metrics(self) -> list[Mapping[str, Any]]:
         """The operators' measurements; from any thread."""
@@ -299,7 +332,7 @@ class Chain:
         return self._stretches[-1].watermark
 
     def _given(
-        self, place: _Place, give: Callable[..., Iterable[Any] | None], *arguments: Any
+        self, place: Place, give: Callable[..., Iterable[Any] | None], *arguments: Any
     ) -> Iterator[Any]:
         """Take batches of an operator, from a call without a batch, through those behind it."""
         rest = in_turn(tuple(self._runs[place.following :]))
@@ -379,7 +412,7 @@ class Chain:
                     f"{function!r:.80}, expected a BatchFunction"
                 )
             self.functions[operator.name] = function
-            place = _Place(operator.name, function, counter, following=len(self._runs) + 1)
+            place = Place(operator.name, function, counter, following=len(self._runs) + 1)
             self._places.append(place)
             self._stretches[-1].places.append(place)
             if kind.properties.makes_watermarks:
@@ -401,40 +434,6 @@ class Chain:
         writer = kind.open(context)
         self.sinks.add(name, context.identity, writer)
         return of_sink(writer.write, tell), None
-
-
-class _Place(NamedTuple):
-    """An operator that may emit without a batch: at the end, at a watermark or by a timer."""
-
-    name: str
-    function: BatchFunction
-    counter: list[int]
-    following: int
-    """The index of the operators behind it in the chain's functions."""
-
-
-class Stretch:
-    """Successive operators that get the same watermarks, from the inputs or from a maker.
-
-    The last of them makes those of the next stretch, if there is one.
-    """
-
-    def __init__(self, maker: BatchFunction | None = None, identity: str = "") -> None:
-        self.maker = maker
-        self.identity = identity
-        """The identity of the maker."""
-        self.places: list[_Place] = []
-        self.watermark = START_OF_TIME
-        """The last watermark that they got."""
-
-
-def _is_in_step(function: BatchFunction | None) -> bool:
-    """Whether each record leaves an operator with the batch that brings it."""
-    if function is None or function.in_step:
-        return True
-    by_itself = ("on_end", "on_timer", "on_watermark", "take_side")
-    kind = type(function)
-    return all(getattr(kind, each) is getattr(BatchFunction, each) for each in by_itself)
 
 
 def _call_all(calls: Mapping[str, Callable[[], None]], failed: str) -> None:

@@ -11,9 +11,9 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from engine.columns import import_pyarrow, is_columns, rows
+from engine.columns import Rows, import_pyarrow, is_columns, rows
 from engine.graph.failing import FailureContext
-from engine.network import Paired, take_rows
+from engine.network import Batch, Paired, take_rows
 
 Run = Callable[[Any], Any]
 Tell = Callable[[], FailureContext]
@@ -61,13 +61,28 @@ def _chosen(batch: Any, records: list[Any], out: list[Any]) -> Any:
     return take_rows(batch, import_pyarrow("a stream of columns").array(places, "int64"))
 
 
-def unpaired(batch: Any) -> Any:
-    """Pairs as a list of tuples."""
-    return batch.to_list() if type(batch) is Paired else batch
+def listed(batch: Any) -> Any:
+    """The records of a batch whose list is made only where somebody needs it."""
+    return batch.to_list() if type(batch) in _LATER else batch
+
+
+def listed_or_rows(batch: Any) -> Any:
+    """As `listed`, but for dicts that are still columns."""
+    return batch if type(batch) is Rows else listed(batch)
+
+
+_LATER = (Batch, Paired, Rows)
+
+
+def encoded_rows(batch: Any) -> Any:
+    """Dicts that are still columns, encoded for a gate."""
+    return Batch.of_rows(batch.columns) if type(batch) is Rows else batch
 
 
 def in_turn(runs: tuple[Run, ...]) -> Run:
-    """One behind the other."""
+    """One behind the other; of one alone, that itself."""
+    if len(runs) == 1:
+        return runs[0]
 
     def process(batch: Any) -> Any:
         for run in runs:
@@ -200,7 +215,7 @@ def limited(function: Run, counter: list[int], limit: float, reached: Callable[[
 
 def check_batch(out: object, method: str) -> None:
     """Raise TypeError unless the method has given a batch."""
-    if not isinstance(out, list | Paired) and not is_columns(out):
+    if not isinstance(out, list | Paired | Rows) and not is_columns(out):
         raise TypeError(
             f"{method}() gave {type(out).__name__} {out!r:.80}, expected a list of records or a "
             "pyarrow.RecordBatch\n\nhint: [] for no record, [record] for one"

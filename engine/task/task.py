@@ -25,12 +25,13 @@ from engine.graph.failing import FailureContext
 from engine.graph.logical import LogicalOperator
 from engine.graph.source import SourceOperator
 from engine.network import Batch, Cancelled, ChannelLost, Control, Network, use_precise_timers
-from engine.task.chain import Chain, Stretch
+from engine.task.chain import Chain
 from engine.task.clock import SYSTEM_CLOCK, Clock, Receive
 from engine.task.drift import Drift, aligned_operator
 from engine.task.figures import Figures
 from engine.task.heap import fill_gaps
 from engine.task.outputs import Deliver, Outputs, control_of, with_results
+from engine.task.places import Stretch
 from engine.task.rescue import Rescuer, ServiceRescuer, decoding
 from engine.task.side import SideInput, drop_rest, drop_rest_beside
 from engine.task.sinks import Prepared
@@ -120,6 +121,7 @@ class Task:
             batch_size=config.batch_size,
             job_name=config.name,
             pickle=self.description.pickle,
+            native=config.native,
             gate=side,
             now_ns=self._clock.now_ns,
             is_virtual=self._clock.is_virtual,
@@ -154,6 +156,7 @@ class Task:
             self._chained,
             context,
             encoded=self._source is None,
+            delivers=main is not None,
             side_outputs=side_outputs,
             rescuers=_rescuers(self._chained, side_outputs, self.chain.failing, self._services),
             decoding=partial(decoding, services=self._services),

@@ -1,0 +1,26 @@
+"""Which operators' functions are understood, and why others are not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from engine.expression.lift import Lifted, Refusal, lift
+from engine.network import Program
+
+if TYPE_CHECKING:
+    from engine.graph.operator import Operator
+
+
+def understood(operator: Operator) -> list[Lifted] | Refusal:
+    """The operator's functions of records, lifted; the reason why one of them is not."""
+    found = []
+    for function, arguments in operator.properties.functions:
+        lifted = lift(function, arguments)
+        if isinstance(lifted, Refusal):
+            return lifted
+        try:
+            Program([("map", lifted.expression.to_data())])
+        except ValueError as error:
+            return Refusal(str(error))
+        found.append(lifted)
+    return found

@@ -1,0 +1,161 @@
+"""Successive functions of records as one run: in Rust, or over columns.
+
+A stretch of a chain is operators of records whose functions are understood (`engine.expression`).
+A batch goes through all of them at once, with no Python object made for a record. Where a batch has
+anything unusual it goes through the functions themselves, whole, with the same results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from engine.columns import Rows, is_columns
+from engine.expression.attempts import Attempts
+from engine.expression.columns import ColumnProgram, GaveUp
+from engine.expression.lift import Lifted, Refusal
+from engine.expression.understood import understood
+from engine.graph.batch_operator import NativeFigures
+from engine.graph.operator import Form, RecordOperator
+from engine.network import Batch, Program
+from engine.task.compared import check_alike
+from engine.task.rescue import ServiceRescuer
+from engine.task.runs import Run, in_turn
+
+if TYPE_CHECKING:
+    from engine.config import Native
+    from engine.graph.logical import LogicalOperator
+    from engine.task.rescue import Rescuer
+
+
+class NativeStretch:
+    """Operators of a chain that run as one, and their functions beside them."""
+
+    def __init__(
+        self, operators: Sequence[LogicalOperator], lifted: Sequence[Lifted], modes: set[Native]
+    ) -> None:
+        self.operators = operators
+        self.interpreted: list[Run] = []
+        """The operators one after the other, as they would run otherwise."""
+        self.counters: list[list[int] | None] = []
+        """The interpreted operators' counts of records out."""
+        self.figures = [NativeFigures() for _ in operators]
+        self._lifted = lifted
+        self._modes = modes
+
+    def rows_pay(self, takes_encoded: bool, gives_encoded: bool) -> bool:
+        """Whether records that are no columns go natively, too.
+
+        It saves more than it costs where they come encoded, or go on so towards a gate.
+        """
+        return takes_encoded or gives_encoded or self._modes != {"auto"}
+
+    def run(self, takes_encoded: bool, gives_encoded: bool) -> Run:
+        """The run of the stretch, once its interpreted operators are known."""
+        rows_pay = self.rows_pay(takes_encoded, gives_encoded)
+        checks = "check" in self._modes
+        expressions = [each.expression for each in self._lifted]
+        forms = [_form(each) for each in self.operators]
+        stages = list(zip(forms, expressions, strict=True))
+        program = Program([(form, each.to_data()) for form, each in stages])
+        columns = ColumnProgram(stages)
+        only_filters = all(form == "filter" for form in forms)
+        interpreted = in_turn(tuple(self.interpreted))
+        guards = [each.holds for each in self._lifted]
+        attempts = Attempts()
+        fewest = _FEWEST if self._modes == {"auto"} else 1
+
+        def over_columns(batch: Any, are_records: bool) -> Any:
+            out = columns.run(batch)
+            if type(out) is GaveUp:
+                return out.reason, ()
+            if is_columns(out) and (are_records or not only_filters):
+                out = Rows(out)
+            return out, columns.counts
+
+        def natively(batch: Any) -> Any:
+            if type(batch) is Batch and batch.has_columns:
+                batch = batch.decode()
+            if type(batch) is Rows:
+                return over_columns(batch.columns, are_records=True)
+            if is_columns(batch):
+                return over_columns(batch, are_records=False)
+            return (program.run(batch), program.counts) if rows_pay else (None, ())
+
+        def run(batch: Any) -> Any:
+            records = len(batch)
+            if records < fewest or not attempts.is_due() or not all(holds() for holds in guards):
+                return interpreted(batch)
+            out, counts = natively(batch)
+            if out is None:
+                return interpreted(batch)
+            if type(out) is str:
+                attempts.note(gave_up=True)
+                self.figures[0].fell_back(out)
+                return interpreted(batch)
+            attempts.note(gave_up=False)
+            if checks:
+                check_alike(out, interpreted(batch), batch, self._names)
+                return out
+            for at, count in enumerate(counts):
+                self.figures[at].native += records
+                counter = self.counters[at]
+                if counter is not None:
+                    counter[0] += count
+                records = count
+            return out
+
+        return run
+
+    @property
+    def _names(self) -> str:
+        return " -> ".join(operator.name for operator in self.operators)
+
+
+def stretches(
+    operators: Sequence[LogicalOperator],
+    rescuers: Mapping[str, Rescuer],
+    job: Native,
+) -> dict[int, NativeStretch]:
+    """The stretches of a chain, by the place of their first operators; `job` is its setting."""
+    found: dict[int, NativeStretch] = {}
+    members: list[LogicalOperator] = []
+    lifted: list[Lifted] = []
+    for at, operator in enumerate(operators):
+        understood_as = _lifted(operator, rescuers, job)
+        if understood_as is not None:
+            members.append(operator)
+            lifted += understood_as
+        last = at + 1 == len(operators)
+        if members and (understood_as is None or last):
+            begins = at - len(members) + (understood_as is not None)
+            modes = {each.native or job for each in members}
+            found[begins] = NativeStretch(members, lifted, modes)
+            members, lifted = [], []
+    return found
+
+
+def _lifted(
+    operator: LogicalOperator, rescuers: Mapping[str, Rescuer], job: Native
+) -> list[Lifted] | None:
+    """The operator's functions if it can be part of a stretch."""
+    rescuer = rescuers.get(operator.name)
+    if (
+        not isinstance(operator.operator, RecordOperator)
+        or (operator.native or job) == "off"
+        or isinstance(rescuer, ServiceRescuer)
+        # A key that is not hashable is the function's failure there, and the gate's elsewhere.
+        or (rescuer is not None and operator.operator.form == "key")
+    ):
+        return None
+    found = understood(operator.operator)
+    return None if isinstance(found, Refusal) else found
+
+
+def _form(operator: LogicalOperator) -> Form:
+    assert isinstance(operator.operator, RecordOperator)
+    return operator.operator.form
+
+
+_FEWEST = 8
+"""Records in a batch from which on it pays: what is done once for a batch takes some 3 µs."""
