@@ -26,13 +26,16 @@ fn program(operation: &str, operands: usize, value: Constant) -> Program {
     Program::new(&[(Stage::Map, expression)]).expect("the operation is known")
 }
 
-/// Items of a record, of which one is encoded by each.
-type Items = [fn(&mut Vec<u8>)];
+/// Encodes an item of a record.
+type Item = fn(&mut Vec<u8>);
+type Items = [Item];
 
 fn run(program: &mut Program, items: &Items) -> Result<Vec<u8>, Unusual> {
     let mut record = Vec::new();
     encode::array(&mut record, items.len());
-    items.iter().for_each(|item| item(&mut record));
+    for item in items {
+        item(&mut record);
+    }
     let mut results = Results::default();
     program.run([(1, &record[..])].into_iter(), &mut results)?;
     let [(1, body)] = &results.into_frames()[..] else {
@@ -41,6 +44,10 @@ fn run(program: &mut Program, items: &Items) -> Result<Vec<u8>, Unusual> {
     Ok(body.clone())
 }
 
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "it is compared with what a run gives"
+)]
 fn encoded(append: impl FnOnce(&mut Vec<u8>)) -> Result<Vec<u8>, Unusual> {
     let mut out = Vec::new();
     append(&mut out);
@@ -56,7 +63,7 @@ fn call(name: &str, items: &Items) -> Result<Vec<u8>, Unusual> {
     run(&mut program("call", items.len(), name), items)
 }
 
-fn format(spec: &str, item: fn(&mut Vec<u8>)) -> Result<Vec<u8>, Unusual> {
+fn format(spec: &str, item: Item) -> Result<Vec<u8>, Unusual> {
     let spec = [
         Constant::Text(String::new()),
         Constant::Text(spec.to_owned()),
@@ -117,7 +124,7 @@ fn comparison_of_integers_and_floats_is_exact() {
 
 #[test]
 fn floats_are_written_as_python_writes_them() {
-    let cases: [(fn(&mut Vec<u8>), &str); 8] = [
+    let cases: [(Item, &str); 8] = [
         (|out| encode::float(out, 1e16), "1e+16"),
         (
             |out| encode::float(out, 123_456_789_012_345.6),

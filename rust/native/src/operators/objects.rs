@@ -77,7 +77,7 @@ pub(crate) unsafe fn value<'a>(
         };
         Ok(Value::Foreign(arena.alloc(Object {
             kind,
-            object,
+            pointer: object,
             names,
         })))
     }
@@ -86,7 +86,7 @@ pub(crate) unsafe fn value<'a>(
 /// A tuple, a list or a dict.
 struct Object<'a> {
     kind: Kind,
-    object: *mut ffi::PyObject,
+    pointer: *mut ffi::PyObject,
     names: &'a [Name],
 }
 
@@ -97,7 +97,7 @@ impl Object<'_> {
         let (mut key, mut value) = (std::ptr::null_mut(), std::ptr::null_mut());
         // SAFETY: it is a dict, and any place is looked up.
         let found =
-            unsafe { ffi::PyDict_Next(self.object, &raw mut place, &raw mut key, &raw mut value) };
+            unsafe { ffi::PyDict_Next(self.pointer, &raw mut place, &raw mut key, &raw mut value) };
         (found != 0).then_some((key, value, place))
     }
 }
@@ -111,8 +111,8 @@ impl<'a> Foreign<'a> for Object<'a> {
         // SAFETY: it is of this kind.
         unsafe {
             match self.kind {
-                Kind::Dict => ffi::PyDict_Size(self.object) as usize,
-                _ => ffi::Py_SIZE(self.object) as usize,
+                Kind::Dict => ffi::PyDict_Size(self.pointer) as usize,
+                _ => ffi::Py_SIZE(self.pointer) as usize,
             }
         }
     }
@@ -124,8 +124,8 @@ impl<'a> Foreign<'a> for Object<'a> {
         // SAFETY: it is of this kind and has such an item, which lives as long as it.
         unsafe {
             let item = match self.kind {
-                Kind::Tuple => ffi::PyTuple_GET_ITEM(self.object, index as isize),
-                _ => ffi::PyList_GET_ITEM(self.object, index as isize),
+                Kind::Tuple => ffi::PyTuple_GET_ITEM(self.pointer, index as isize),
+                _ => ffi::PyList_GET_ITEM(self.pointer, index as isize),
             };
             value(item, self.names, arena)
         }
@@ -169,7 +169,7 @@ impl<'a> Foreign<'a> for Object<'a> {
 
     fn write(&self, out: &mut Vec<u8>, depth: usize) -> Result<(), Unusual> {
         // SAFETY: it is valid for as long as this is.
-        unsafe { append(out, self.object, depth) }
+        unsafe { append(out, self.pointer, depth) }
     }
 }
 

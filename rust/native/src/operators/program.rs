@@ -32,6 +32,7 @@ struct State {
 impl Program {
     #[new]
     #[pyo3(signature = (stages: "list[tuple[str, Any]]"))]
+    #[expect(clippy::needless_pass_by_value, reason = "PyO3 gives it away")]
     fn new(py: Python<'_>, stages: Vec<(String, Bound<'_, PyAny>)>) -> PyResult<Self> {
         let read = stages.iter().map(|(stage, data)| {
             let stage = match &**stage {
