@@ -1,7 +1,7 @@
 from typing import Any, SupportsFloat, SupportsIndex, final
 from typing_extensions import disjoint_base
 
-__all__ = ["Aggregate", "AggregateError", "AvroDecoder", "Batch", "Blob", "BlobNode", "BlobStatistics", "Cancelled", "ChannelLost", "Control", "DecodeError", "Digests", "EncodeError", "Finder", "FrozenDict", "HttpGateway", "HttpReplies", "HttpStream", "InputStatistics", "Join", "JsonDecoder", "KeptRows", "KeyExtractError", "KeyedEntries", "Landing", "LatencyHistogram", "Latest", "Network", "NetworkError", "NetworkStatistics", "OutputGate", "OutputStatistics", "Paired", "Program", "ResourceError", "RollingAggregate", "S3Client", "StorageFailed", "WindowAggregate", "WindowFold", "WindowSpans", "columns_of_dicts", "decode_value", "dicts_of_rows", "encode_parts", "ipc_streams", "keyed_entries", "mapped", "needs", "partition", "plain_keys", "register_extensions", "take_rows", "use_precise_timers", "xxh3"]
+__all__ = ["Aggregate", "AggregateError", "AvroDecoder", "Batch", "Blob", "BlobNode", "BlobStatistics", "Cancelled", "ChannelLost", "Control", "DecodeError", "Digests", "EncodeError", "Finder", "Fold", "FrozenDict", "HttpGateway", "HttpReplies", "HttpStream", "InputStatistics", "Join", "JsonDecoder", "KeptRows", "KeyExtractError", "KeyedEntries", "Landing", "LatencyHistogram", "Latest", "Network", "NetworkError", "NetworkStatistics", "OutputGate", "OutputStatistics", "Paired", "Program", "ResourceError", "RollingAggregate", "S3Client", "StorageFailed", "WindowAggregate", "WindowFold", "WindowSpans", "columns_of_dicts", "decode_value", "dicts_of_rows", "encode_parts", "ipc_streams", "keyed_entries", "mapped", "needs", "partition", "plain_keys", "register_extensions", "take_rows", "use_precise_timers", "xxh3"]
 
 @final
 class Aggregate:
@@ -385,6 +385,56 @@ class Finder:
     def find(self, /, record: "Any") -> "Any":
         """
         The key of a record. Raises KeyError or IndexError where it has no such item, else TypeError.
+        """
+
+@final
+class Fold:
+    """
+    What a function of two records makes of those of each key: the first one is the value of its key, and each later
+    one changes it to what the function gives for both.
+
+    `key` says where in a record the key is: None (the record itself), an item, a field, or a tuple of these. `paired`: a
+    record comes behind its key, as a pair. `key_forms` are functions that make a new key comparable; the next one is
+    called where comparing raises TypeError. With `rescue`, a record on which the function fails changes nothing:
+    `rescue(record, error)` is called.
+
+    `lifted` is the data of the function's `Expression`, if it has one: `run` computes encoded batches by that. Raises
+    ValueError for an operation that is not known here. One thread at a time.
+    """
+    def __len__(self, /) -> int:
+        """
+        The number of keys.
+        """
+    def __new__(cls, /, function: "Any", key: "int | str | tuple[int | str, ...] | None", *, paired: "bool", key_forms: "list[Any]", rescue: "Any" = None, lifted: "Any" = None) -> Fold: ...
+    def entries(self, /, pickle: "bool") -> "KeyedEntries | None":
+        """
+        Those that are encoded, if there are any. `pickle` is that of `keyed_entries`, for the keys.
+        """
+    @property
+    def failed(self, /) -> tuple[Any] | None:
+        """
+        The record, or the pair, on which `update` raised last, in a tuple.
+        """
+    def objects(self, /) -> "dict[Any, Any]":
+        """
+        The values that are Python objects, by their keys.
+        """
+    def restore(self, /, entries: "KeyedEntries") -> "None":
+        """
+        Goes on with what others kept, before the first batch. Raises DecodeError.
+        """
+    def run(self, /, batch: "Batch") -> "Batch | str":
+        """
+        The same, encoded, of an encoded batch, without Python objects; or why that is given up, and `update` is to be
+        called with the whole batch.
+        """
+    def update(self, /, records: "list[Any]") -> "list[Any]":
+        """
+        Takes in records by the function; the value of the key of each, behind that record.
+        """
+    def values(self, /, first: "int", most: "int") -> "list[Any]":
+        """
+        At most so many values, from that of the key on that came as this one; an empty list if there are no more.
         """
 
 @final

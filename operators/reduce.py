@@ -3,24 +3,26 @@
 Each task sees all records of its keys and keeps one value per key, for as long as the job runs.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, TypeAlias
 
-from engine.graph.batch_operator import BatchFunction, BatchOperator
-from engine.graph.context import Rescue, TaskContext
-from engine.graph.failing import FailureContext
+from engine.expression.attempts import Attempts
+from engine.expression.lift import Lifted, Refusal, lift
+from engine.expression.understood import understood
+from engine.graph.batch_operator import BatchFunction, BatchOperator, NativeFigures
+from engine.graph.context import TaskContext
 from engine.graph.operator import OnError, Properties
-from engine.record import dict_key
+from engine.network import Batch, Fold
 from engine.state import KeyedState
+from engine.task.compared import check_alike
 from operators.aggregates import Emit, emit_meaning
 from operators.elementwise import check_function
-from operators.keys import NONE, Key, Pairs, found_again, key_finder, key_meaning, keyed_pairs
+from operators.keys import KEY_FORMS, Key, key_meaning
 
 Combine: TypeAlias = Callable[[Any, Any], Any]
-State: TypeAlias = dict[Any, Any]
-Loop: TypeAlias = Callable[[list[Any]], list[Any]]
 
 
 @dataclass(frozen=True)
@@ -44,125 +46,126 @@ class Reduce(BatchOperator):
 
     @property
     def properties(self) -> Properties:
-        """The treatment of records that fail, and the meaning of the state."""
+        """The treatment of records that fail, its function, and the meaning of the state."""
+        is_lifted = isinstance(lift(self.function, 2), Lifted)
         key = key_meaning(self.key, self.paired)
-        meaning = {"kind": "reduce", "key": key, **emit_meaning(self.emit)}
-        return Properties(on_error=self.on_error, meaning=meaning)
+        return Properties(
+            accepts_encoded=is_lifted,
+            emits_encoded=is_lifted,
+            on_error=self.on_error,
+            functions=((self.function, 2),),
+            meaning={"kind": "reduce", "key": key, **emit_meaning(self.emit)},
+        )
 
     def __post_init__(self) -> None:
         check_function("reduce", self.function, 2)
 
     def open(self, context: TaskContext) -> BatchFunction:
-        """The loop over a batch for this kind of key, with a dict of its own."""
-        state: State = {}
-        loop = self._loop(state, context)
-        return (_Reduce if self.emit == "updates" else _Final)(loop, state, context)
-
-    def _loop(self, state: State, context: TaskContext) -> Loop:
-        function, key, rescue, failing = self.function, self.key, context.rescue, context.failing
-        if rescue is None and not self.paired and isinstance(key, int | str):
-            return _reduce_by_item(function, key, state, failing)
-        pairs = keyed_pairs(key, paired=self.paired)
-        return _reduce_pairs(pairs, function, state, rescue, failing)
+        """The values of one task's keys."""
+        return (_Reduce if self.emit == "updates" else _Final)(self, context)
 
 
 class _Reduce(BatchFunction):
-    """A loop and its dict."""
+    """Gives the value of the key of each record, behind that record.
 
-    def __init__(self, reduce: Loop, state: State, context: TaskContext) -> None:
-        self._reduce = reduce
-        self._state = state
+    With `native="check"`, there is a second table of values, of the function alone.
+    """
+
+    def __init__(self, operator: Reduce, context: TaskContext) -> None:
         self._context = context
+        self._attempts = Attempts()
+        self._lifted = _lifted(operator, context)
+        expression = None if self._lifted is None else self._lifted.expression.to_data()
+        self._fold = _fold(operator, context.rescue, expression)
+        self._called: Fold | None = None
+        if self._lifted is not None:
+            self.native = NativeFigures()
+            if context.native == "check":
+                self._called = _fold(operator, context.rescue and _ignore)
 
-    @property
-    def process(self) -> Loop:
-        return self._reduce
+    def process(self, batch: Any) -> Any:
+        try:
+            out: Any = self._natively(batch)
+            if out is None:
+                out = self._fold.update(_listed(batch))
+            if self._called is not None:
+                check_alike(out, self._called.update(_listed(batch)), batch, "reduce")
+            return out
+        except BaseException:
+            if (failed := self._fold.failed) is not None:
+                self._context.failing.on(failed[0])
+            raise
+
+    def _natively(self, batch: Any) -> Batch | None:
+        """The results of an encoded batch in Rust, if they can be computed there now."""
+        lifted, native = self._lifted, self.native
+        if lifted is None or native is None or type(batch) is not Batch:
+            return None
+        if not self._attempts.is_due() or not lifted.holds():
+            return None
+        records = Batch.of_rows(batch.decode()) if batch.has_columns else batch
+        out = self._fold.run(records)
+        if isinstance(out, str):
+            self._attempts.note(gave_up=True)
+            native.fell_back(out)
+            return None
+        self._attempts.note(gave_up=False)
+        native.native += len(batch)
+        return out
 
     def snapshot(self) -> KeyedState:
         pickle = self._context.pickle
-        return KeyedState.of_dicts(lambda dicts: dicts[0].items(), [self._state], pickle=pickle)
+        encoded = self._fold.entries(pickle)
+        objects = self._fold.objects()
+        if encoded is not None and not objects:
+            return KeyedState(encoded)
+        state = KeyedState.of_dicts(lambda dicts: dicts[0].items(), [objects], pickle=pickle)
+        return state if encoded is None else KeyedState.share([state, KeyedState(encoded)], 0, 1)
 
     def restore(self, state: KeyedState) -> None:
-        self._state.update((dict_key(key), value) for key, value in state.items())
+        self._fold.restore(state.entries)
+        if self._called is not None:
+            self._called.restore(state.entries)
 
 
 class _Final(_Reduce):
     """Combines records in the same way, and gives each key's combined record at the end."""
 
-    def process(self, batch: list[Any]) -> list[Any]:
-        self._reduce(batch)
+    def process(self, batch: Any) -> list[Any]:
+        super().process(batch)
         return []
 
     def on_end(self) -> Iterator[list[Any]]:
-        values = iter(self._state.values())
-        while batch := list(islice(values, self._context.batch_size)):
+        first, size = 0, self._context.batch_size
+        while batch := self._fold.values(first, size):
             yield batch
+            first += size
 
 
-# The loops below are the hot path of a program with reduce: a batch in, a list out, one dict, no
-# call but that of the user's function. A key that is not there may be a NaN, which only `dict_key`
-# finds again.
+def _lifted(operator: Reduce, context: TaskContext) -> Lifted | None:
+    """The function as an expression, if it is to run as one and can."""
+    answers_requests = context.rescue is not None and operator.on_error == "fail"
+    if context.native == "off" or answers_requests:
+        return None
+    found = understood(operator)
+    return None if isinstance(found, Refusal) else found[0]
 
 
-def _reduce_by_item(function: Combine, item: Any, state: State, failing: FailureContext) -> Loop:
-    def reduce(batch: list[Any]) -> list[Any]:
-        values, combine, index, find = state, function, item, key_finder(item)
-        out: list[Any] = []
-        try:
-            for record in batch:
-                try:
-                    key = record[index]
-                except TypeError:  # the record is an object with fields
-                    key = find(record)
-                try:
-                    value = values[key]
-                except (KeyError, TypeError):
-                    key, value = found_again(key, values)
-                    if value is NONE:
-                        values[key] = record
-                        out.append(record)
-                        continue
-                values[key] = value = combine(value, record)
-                out.append(value)
-        except BaseException:
-            failing.on(record)
-            raise
-        return out
-
-    return reduce
+def _fold(operator: Reduce, rescue: Any, lifted: Any = None) -> Fold:
+    return Fold(
+        operator.function,
+        operator.key,
+        paired=operator.paired,
+        key_forms=list(KEY_FORMS),
+        rescue=rescue,
+        lifted=lifted,
+    )
 
 
-def _reduce_pairs(
-    pairs: Pairs, function: Combine, state: State, rescue: Rescue | None, failing: FailureContext
-) -> Loop:
-    """A record that the function fails on does not change its key, if `rescue` takes it."""
+def _listed(batch: Any) -> list[Any]:
+    records: list[Any] = batch.to_list() if type(batch) is Batch else batch
+    return records
 
-    def reduce(batch: list[Any]) -> list[Any]:
-        values, combine = state, function
-        out: list[Any] = []
-        records = iter(batch)
-        try:
-            for key, record in pairs(batch, records):
-                try:
-                    value = values[key]
-                except (KeyError, TypeError):
-                    key, value = found_again(key, values)
-                    if value is NONE:
-                        values[key] = record
-                        out.append(record)
-                        continue
-                try:
-                    values[key] = value = combine(value, record)
-                except BaseException as error:
-                    if rescue is None:
-                        failing.on(record)
-                        raise
-                    rescue(record, error)  # it raises errors that are not the record's
-                else:
-                    out.append(value)
-        except BaseException:
-            failing.at(batch, records)
-            raise
-        return out
 
-    return reduce
+def _ignore(_record: Any, _error: BaseException) -> None:
+    """Leave a record out that was rescued already."""

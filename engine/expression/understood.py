@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from engine.expression.lift import Lifted, Refusal, lift
-from engine.network import Program
+from engine.network import Fold, Program
 
 if TYPE_CHECKING:
     from engine.graph.operator import Operator
@@ -19,7 +19,11 @@ def understood(operator: Operator) -> list[Lifted] | Refusal:
         if isinstance(lifted, Refusal):
             return lifted
         try:
-            Program([("map", lifted.expression.to_data())])
+            data = lifted.expression.to_data()
+            if arguments == 1:
+                Program([("map", data)])
+            else:
+                Fold(function, None, paired=False, key_forms=[], lifted=data)
         except ValueError as error:
             return Refusal(str(error))
         found.append(lifted)

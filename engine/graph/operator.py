@@ -80,6 +80,10 @@ class Properties:
     """Whether it gives `engine.network.Paired`: a gate takes that as it is, the next operator of
     its chain gets a list of tuples."""
 
+    emits_encoded: bool = False
+    """Whether it may give `engine.network.Batch`, of encoded records: a gate takes that as it is,
+    the next operator of its chain gets a list."""
+
     compacts: bool = False
     """Whether it merges updates of one batch, so that fewer records leave than count as emitted."""
 

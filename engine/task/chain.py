@@ -178,7 +178,8 @@ class Chain:
             may_be_columns = passes or properties.accepts_columns
             may_be_columns &= not properties.emits_records
             is_native = into is not runs and native is None
-            gives_later = is_native or properties.emits_pairs or properties.emits_rows
+            gives_later = is_native or properties.emits_pairs or properties.emits_encoded
+            gives_later |= properties.emits_rows
         if gives_later and delivers:
             runs.append(encoded_rows)
         self.failing.operator = None

@@ -215,7 +215,7 @@ def limited(function: Run, counter: list[int], limit: float, reached: Callable[[
 
 def check_batch(out: object, method: str) -> None:
     """Raise TypeError unless the method has given a batch."""
-    if not isinstance(out, list | Paired | Rows) and not is_columns(out):
+    if not isinstance(out, list | Batch | Paired | Rows) and not is_columns(out):
         raise TypeError(
             f"{method}() gave {type(out).__name__} {out!r:.80}, expected a list of records or a "
             "pyarrow.RecordBatch\n\nhint: [] for no record, [record] for one"

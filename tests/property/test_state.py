@@ -25,7 +25,7 @@ from engine.config import JobConfig
 from engine.graph.batch_operator import BatchFunction, BatchOperator
 from engine.graph.context import TaskContext
 from engine.graph.logical import LogicalOperator
-from engine.network import Network, open_output_gate
+from engine.network import Batch, Network, open_output_gate
 from engine.partitioner import Hash
 from engine.plan import Plan
 from engine.record import comparable_key, dict_key
@@ -422,7 +422,10 @@ def shown(emitted: list[Any], width: int = 1) -> list[str]:
     """The last that was emitted for each key, in an order that does not depend on tasks."""
     last: dict[Any, Any] = {}
     for batch in emitted:
-        rows = [tuple(row.values()) for row in batch.to_pylist()] if is_columns(batch) else batch
+        if is_columns(batch):
+            rows = [tuple(row.values()) for row in batch.to_pylist()]
+        else:
+            rows = batch.to_list() if isinstance(batch, Batch) else batch
         for row in rows:
             last[as_key(row[:width])] = row
     return sorted(map(repr, last.values()))

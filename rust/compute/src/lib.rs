@@ -34,6 +34,7 @@ pub use accumulator::{Accumulated, Aggregation, encode_text, parts};
 pub use aggregate::Aggregate;
 pub use encoded::fields::KeyPath;
 pub use encoded::path::{Path, PathError, Step};
+pub use encoded::record_keys::RecordKeys;
 pub use encoded::strings::ByteStrings;
 pub use encoded::time::{TimePath, Unit};
 pub use encoded::value::{ReadError, Reader, Value};

@@ -10,7 +10,8 @@
 //! - `calls`: the names of builtins and methods; `build`: the tree as instructions; `run`: their interpreter;
 //!   `emit`: results that are never made;
 //!   `write`: values as they are encoded.
-//! - [`program`]: functions one after the other, over the records of a batch.
+//! - [`program`]: functions one after the other, over the records of a batch; [`fold`]: a function of two records over
+//!   those of each key.
 //!
 //! What is not known exactly is [`Unusual`]: then the functions themselves are called, with the whole batch.
 
@@ -27,6 +28,7 @@ mod compare;
 mod containers;
 mod emit;
 mod float;
+pub mod fold;
 pub mod foreign;
 mod format;
 mod numbers;
@@ -43,6 +45,7 @@ mod write;
 
 pub use build::Unknown;
 pub use bumpalo::Bump as Arena;
+pub use fold::Folding;
 pub use program::{Program, Stage};
 pub use unusual::Unusual;
 pub use value::Value;

@@ -232,7 +232,7 @@ impl<'a, 'p> Chain<'a, 'p> {
                 self.counts[index] += 1;
                 return self.results.count();
             }
-            let result = call(function, &mut self.registers[index], record, self.arena)?;
+            let result = call(function, &mut self.registers[index], &[record], self.arena)?;
             match stage {
                 Stage::Map => record = result,
                 Stage::Filter => {

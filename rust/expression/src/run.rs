@@ -20,15 +20,15 @@ pub(crate) fn registers<'a>(function: &'a Function, arena: &'a Bump) -> Box<[Val
     constants.chain(others).take(function.registers).collect()
 }
 
-/// What the function gives for an argument.
+/// What the function gives for these arguments.
 #[inline]
 pub(crate) fn call<'a>(
     function: &'a Function,
     registers: &mut [Value<'a>],
-    argument: Value<'a>,
+    arguments: &[Value<'a>],
     arena: &'a Bump,
 ) -> Computed<'a> {
-    registers[function.constants.len()] = argument;
+    registers[function.constants.len()..][..arguments.len()].copy_from_slice(arguments);
     match run(&function.code, registers, arena)? {
         Next::Return(register) => Ok(registers[*register]),
         // Only the body of `each` may skip.

@@ -72,6 +72,8 @@ mod _native {
     #[pymodule_export]
     use super::operators::aggregate::Aggregate;
     #[pymodule_export]
+    use super::operators::fold::Fold;
+    #[pymodule_export]
     use super::operators::joins::{Join, KeptRows};
     #[pymodule_export]
     use super::operators::latest::Latest;

@@ -338,19 +338,52 @@ impl Encoded {
 
     fn push(&mut self, index: usize, pair: &Bound<'_, PyAny>) -> PyResult<()> {
         let (key, value): (Bound<'_, PyAny>, Bound<'_, PyAny>) = pair.extract()?;
-        let append = |part: &Bound<'_, PyAny>, out: &mut Vec<u8>| {
-            // SAFETY: there is a `Bound`, so the GIL is held and the part is valid.
-            unsafe { encode::append(part.py(), out, part.as_ptr(), 0) }
-                .map_err(|refused| encode::refusal(index, pair, *refused))
-        };
-        self.hashes.push(Key::Record.hash(index, &key)?);
-        self.keys.push_with(|out| append(&key, out))?;
-        self.values.push_with(|out| append(&value, out))
+        self.push_key(index, pair, &key)?;
+        self.values
+            .push_with(|out| append(index, pair, &value, out))
+    }
+
+    /// The key of this pair.
+    fn push_key(
+        &mut self,
+        index: usize,
+        pair: &Bound<'_, PyAny>,
+        key: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        self.hashes.push(Key::Record.hash(index, key)?);
+        self.keys.push_with(|out| append(index, pair, key, out))
     }
 
     fn entries(&self) -> Entries {
         Entries::new(&self.hashes, &self.keys, &self.values)
     }
+}
+
+/// Appends a part of the pair.
+fn append(
+    index: usize,
+    pair: &Bound<'_, PyAny>,
+    part: &Bound<'_, PyAny>,
+    out: &mut Vec<u8>,
+) -> PyResult<()> {
+    // SAFETY: there is a `Bound`, so the GIL is held and the part is valid.
+    unsafe { encode::append(part.py(), out, part.as_ptr(), 0) }
+        .map_err(|refused| encode::refusal(index, pair, *refused))
+}
+
+/// Entries of keys whose values are encoded. Raises EncodeError or KeyExtractError.
+pub(crate) fn encoded_entries(
+    keys: &[Bound<'_, PyAny>],
+    values: ByteStrings,
+) -> PyResult<KeyedEntries> {
+    let mut encoded = Encoded {
+        values,
+        ..Encoded::default()
+    };
+    for (index, key) in keys.iter().enumerate() {
+        encoded.push_key(index, key, key)?;
+    }
+    Ok(KeyedEntries::later(move || Ok(encoded.entries())))
 }
 
 /// Has `import` go on with each key and what is kept of it, without the GIL.

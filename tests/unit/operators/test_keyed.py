@@ -197,4 +197,5 @@ def test_native_aggregates_take_the_encoded_batch_and_merge_updates() -> None:
     properties = aggregate(records(1).key_by().count()).properties
     assert properties.accepts_encoded
     assert properties.compacts
-    assert not Reduce(max, None).properties.accepts_encoded
+    assert Reduce(max, None).properties.accepts_encoded
+    assert not Reduce(lambda a, b: print(a), None).properties.accepts_encoded

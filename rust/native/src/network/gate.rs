@@ -10,6 +10,7 @@ use crate::network::batch::{Batch, Content};
 use crate::network::control::Control;
 use crate::network::paired::Paired;
 use columns::{no_batch, selectors};
+pub(crate) use encoded::key_path;
 use frames::{OpenFrames, add_record, refusal};
 use oka_codec::{Key, Pickling, encode};
 use oka_compute::place::Place;
@@ -151,10 +152,10 @@ impl OutputGate {
             channels,
             pickle,
             rows,
-            place: encoded::place(match &partitioner {
+            place: Place::of(key_path(match &partitioner {
                 Partitioner::Hash(key) => key,
                 _ => &Key::Record,
-            }),
+            })),
             partitioner,
             frames: Mutex::new(OpenFrames::new(count, cut)),
         })

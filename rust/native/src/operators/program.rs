@@ -135,7 +135,7 @@ impl State {
 }
 
 /// What `Expression.to_data` gives.
-fn expression(data: &Bound<'_, PyAny>) -> PyResult<Expression> {
+pub(crate) fn expression(data: &Bound<'_, PyAny>) -> PyResult<Expression> {
     let (arguments, body): (usize, Bound<'_, PyAny>) = data.extract()?;
     Ok(Expression {
         arguments,

@@ -4,7 +4,6 @@ use super::frames::{OpenFrames, add_record, add_rows};
 use super::{OutputGate, Partitioner, at};
 use oka_codec::encode::refusal;
 use oka_codec::{Decoder, Key, unreadable};
-use oka_compute::place::Place;
 use oka_compute::{KeyPath, Path, Reader, Step};
 use oka_protocol::FRAME_BYTES;
 use oka_protocol::partition::target;
@@ -130,17 +129,17 @@ fn next<'a>(reader: &mut Reader<'a>) -> PyResult<&'a [u8]> {
 /// The index of the first record, how many there are, and their bytes.
 type Body<'a> = (usize, usize, &'a [u8]);
 
-/// Where encoded records go by this key.
-pub(super) fn place(key: &Key) -> Place {
+/// Where the key is in encoded records.
+pub(crate) fn key_path(key: &Key) -> KeyPath {
     let one = |key: &Key| match key {
         Key::Item(item) => Path::from([Step::Item(*item as i64)]),
         Key::Field(field) => Path::from([Step::Field(field.to_string())]),
         Key::Record | Key::Tuple(_) => Path::default(),
     };
-    Place::of(match key {
+    match key {
         Key::Tuple(keys) => KeyPath::Tuple(keys.iter().map(one).collect()),
         key => KeyPath::One(one(key)),
-    })
+    }
 }
 
 /// The hash of a key that bytes do not tell, or the error of a record without one.

@@ -1,0 +1,203 @@
+//! A function of two records, by which each record changes the value of its key.
+
+use crate::build::{Function, Unknown, build};
+use crate::run::{call, registers};
+use crate::tree::Expression;
+use crate::unusual::Unusual;
+use crate::view::{Reading, first};
+use crate::write::write;
+use bumpalo::Bump;
+
+/// The function, and what it gave for the last batch.
+#[derive(Debug)]
+pub struct Folding {
+    function: Function,
+    reading: Reading,
+    arena: Bump,
+    /// The results, encoded one behind the other, and where each ends.
+    results: Vec<u8>,
+    ends: Vec<usize>,
+    /// Those that are not with the others yet.
+    next: Vec<u8>,
+    /// By the number of a key how many records there were up to its last one, or 0.
+    last: Vec<u32>,
+    /// The keys that there were.
+    touched: Vec<u32>,
+}
+
+impl Folding {
+    pub fn new(expression: &Expression) -> Result<Self, Unknown> {
+        if expression.arguments != 2 {
+            let count = expression.arguments;
+            return Err(Unknown(format!("a function of {count} arguments")));
+        }
+        let function = build(expression, &mut Vec::new())?;
+        Ok(Self {
+            reading: if function.looks_inside {
+                Reading::Inside
+            } else {
+                Reading::Whole
+            },
+            function,
+            arena: Bump::new(),
+            results: Vec::new(),
+            ends: Vec::new(),
+            next: Vec::new(),
+            last: Vec::new(),
+            touched: Vec::new(),
+        })
+    }
+
+    /// Folds a batch: records with the numbers of their keys, which are below `keys`, each in front of whatever
+    /// follows it. `value` gives what a key had before, if it had something.
+    pub fn run<'b>(
+        &mut self,
+        records: &[(u32, &'b [u8])],
+        keys: usize,
+        value: impl Fn(u32) -> Option<&'b [u8]>,
+    ) -> Result<(), Unusual> {
+        for number in self.touched.drain(..) {
+            self.last[number as usize] = 0;
+        }
+        self.last.resize(keys.max(self.last.len()), 0);
+        self.results.clear();
+        self.ends.clear();
+        let mut before = 0;
+        for chunk in records.chunks(CHUNK) {
+            self.chunk(chunk, before, &value)?;
+            before += chunk.len();
+            self.results.append(&mut self.next);
+        }
+        Ok(())
+    }
+
+    /// The results of the last batch, encoded one behind the other.
+    pub fn results(&self) -> &[u8] {
+        &self.results
+    }
+
+    /// The keys of the last batch, with the values that they have from now on.
+    pub fn values(&self) -> impl Iterator<Item = (u32, &[u8])> {
+        self.touched.iter().map(|number| {
+            let last = self.last[*number as usize] as usize;
+            (
+                *number,
+                &self.results[start(&self.ends, last - 1)..self.ends[last - 1]],
+            )
+        })
+    }
+
+    fn chunk<'b>(
+        &mut self,
+        records: &[(u32, &'b [u8])],
+        before: usize,
+        value: &impl Fn(u32) -> Option<&'b [u8]>,
+    ) -> Result<(), Unusual> {
+        self.next.clear();
+        self.arena.reset();
+        let (arena, function, results) = (&self.arena, &self.function, &self.results[..]);
+        let mut registers = registers(function, arena);
+        let mut made = Vec::with_capacity(records.len());
+        for (at, (number, bytes)) in records.iter().enumerate() {
+            let (record, end) = first(bytes, self.reading, arena)?;
+            let last = &mut self.last[*number as usize];
+            let so_far = match (*last as usize).checked_sub(1) {
+                Some(place) if place >= before => Some(made[place - before]),
+                Some(place) => {
+                    let bytes = &results[start(&self.ends, place)..];
+                    Some(first(bytes, self.reading, arena)?.0)
+                }
+                None => {
+                    self.touched.push(*number);
+                    match value(*number) {
+                        Some(bytes) => Some(first(bytes, self.reading, arena)?.0),
+                        None => None,
+                    }
+                }
+            };
+            *last = (before + at + 1) as u32;
+            made.push(if let Some(value) = so_far {
+                let value = call(function, &mut registers, &[value, record], arena)?;
+                write(&mut self.next, value, 0)?;
+                value
+            } else {
+                self.next.extend_from_slice(&bytes[..end]);
+                record
+            });
+            self.ends.push(results.len() + self.next.len());
+        }
+        u32::try_from(results.len() + self.next.len()).map_err(|_| Unusual::TooLarge)?;
+        Ok(())
+    }
+}
+
+fn start(ends: &[usize], place: usize) -> usize {
+    match place.checked_sub(1) {
+        Some(before) => ends[before],
+        None => 0,
+    }
+}
+
+/// Records between two times that memory is given back.
+const CHUNK: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::{Block, Constant, End, Given, Step};
+
+    /// `lambda a, b: (a[0], a[1] + b[1])`
+    fn adding() -> Folding {
+        let step = |operation: &str, operands: &[usize], constant| Step {
+            operation: operation.to_owned(),
+            operands: operands.to_vec(),
+            given: Given::Constant(constant),
+        };
+        let steps = vec![
+            step("constant", &[], Constant::Int(0)),
+            step("item", &[0, 2], Constant::None),
+            step("constant", &[], Constant::Int(1)),
+            step("item", &[0, 4], Constant::None),
+            step("item", &[1, 4], Constant::None),
+            step("+", &[5, 6], Constant::None),
+            step("tuple", &[3, 7], Constant::None),
+        ];
+        let body = Block {
+            steps,
+            end: End::Return(8),
+        };
+        Folding::new(&Expression { arguments: 2, body }).expect("known operations")
+    }
+
+    #[test]
+    fn values_go_from_record_to_record_and_from_batch_to_batch() {
+        let mut folding = adding();
+        let one: &[u8] = &[0x92, 0xa1, b'a', 1, 0xc0];
+        let other: &[u8] = &[0x92, 0xa1, b'b', 1];
+        let records: Vec<_> = (0..200)
+            .map(|n| (n % 2, [one, other][n as usize % 2]))
+            .collect();
+        for rounds in 1..3 {
+            let before = [0x92, 0xa1, b'b', 20];
+            let value = |number| (number == 1).then_some(&before[..]);
+            folding.run(&records, 2, value).expect("nothing unusual");
+            let values: Vec<_> = folding.values().collect();
+            let expected: [(u32, &[u8]); 2] =
+                [(0, &[0x92, 0xa1, b'a', 100]), (1, &[0x92, 0xa1, b'b', 120])];
+            assert_eq!(values, expected, "{rounds}");
+            assert_eq!(folding.results().len(), 200 * 4);
+        }
+    }
+
+    #[test]
+    fn after_what_is_unusual_the_next_batch_is_as_ever() {
+        let mut folding = adding();
+        let (fine, not): (&[u8], &[u8]) = (&[0x92, 1, 1], &[0x92, 1, 0xa0]);
+        let failed = folding.run(&[(0, fine), (0, fine), (0, not)], 1, |_| None);
+        assert_eq!(failed, Err(Unusual::Types));
+        folding
+            .run(&[(0, fine), (0, fine)], 1, |_| None)
+            .expect("nothing unusual");
+        assert_eq!(folding.results(), [0x92, 1, 1, 0x92, 1, 2]);
+    }
+}

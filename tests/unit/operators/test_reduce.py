@@ -1,0 +1,246 @@
+"""`reduce` by lifted functions, by the functions themselves, and by both in turn: no difference."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from engine.graph.batch_operator import BatchFunction, NativeFigures
+from engine.graph.context import TaskContext
+from engine.network import Batch, partition
+from engine.state import KeyedState
+from engine.testing import run
+from operators import source
+from operators.keys import key_finder
+from operators.reduce import Reduce
+from operators.sinks import Collect
+from operators.sources import Collection
+
+WAYS = ["lifted", "called", "in turn", "checked"]
+NAN = math.nan
+WORDS = [
+    "a",
+    "b",
+    b"a",
+    None,
+    1,
+    True,
+    1.0,
+    0.0,
+    -0.0,
+    NAN,
+    2**70,
+    float(2**70),
+    (1, "x"),
+    (1.0, "x"),
+]
+SHAPES: dict[str, tuple[Any, Callable[[Any, int], Any], Callable[[Any, Any], Any]]] = {
+    "item": (0, lambda key, n: (key, n), lambda a, b: (a[0], a[1] + b[1])),
+    "last item": (1, lambda key, n: [n, key], lambda a, b: [a[0] + b[0], b[1]]),
+    "field": (
+        "k",
+        lambda key, n: {"k": key, "n": n, "most": n},
+        lambda a, b: {"k": a["k"], "n": a["n"] + b["n"], "most": max(a["most"], b["most"])},
+    ),
+    "several": (("k", "j"), lambda key, n: {"k": key, "j": 1, "n": n}, lambda a, b: {**a, **b}),
+    "nothing": ((), lambda key, n: (key, n), lambda a, b: b if b[1] > a[1] else a),
+    "record": (None, lambda key, n: key, lambda a, b: b),
+}
+
+
+class Way:
+    """A task of a `reduce`, which gets its batches in one of the ways."""
+
+    def __init__(self, operator: Reduce, way: str, task: TaskContext) -> None:
+        self.way = way
+        mode: Any = {"called": "off", "checked": "check"}.get(way, "auto")
+        self.function: BatchFunction = operator.open(replace(task, native=mode))
+        self.turn = 0
+
+    def process(self, batch: list[Any]) -> list[Any]:
+        self.turn += 1
+        if self.way == "called" or (self.way == "in turn" and self.turn % 2 == 0):
+            return self.function.process(batch)
+        out = self.function.process(Batch.from_list(batch))
+        return out.to_list() if isinstance(out, Batch) else out
+
+    def end(self) -> list[Any]:
+        return [record for batch in self.function.on_end() or () for record in batch]
+
+    @property
+    def fallbacks(self) -> tuple[int, str | None]:
+        """How many batches fell back, and why the first did."""
+        figures = self.function.native or NativeFigures()
+        return figures.fallbacks, figures.first_fallback
+
+
+def batches_of(shape: str, paired: bool) -> list[list[Any]]:
+    _, make, _ = SHAPES[shape]
+    records = [(key, make(key, n)) for n in range(12) for key in WORDS]
+    shown = records if paired else [record for _, record in records]
+    return [shown[at : at + 17] for at in range(0, len(shown), 17)]
+
+
+def oracle(operator: Reduce, batches: Iterable[list[Any]]) -> list[Any]:
+    """What comes out, by plain Python."""
+    values: dict[Any, Any] = {}
+    out: list[Any] = []
+    find = key_finder(operator.key) if operator.key != () else lambda _: ()
+    for element in (each for batch in batches for each in batch):
+        key, record = element if operator.paired else (find(element), element)
+        key = repr(key) if key != key else key
+        values[key] = operator.function(values[key], record) if key in values else record
+        out.append(values[key])
+    return out if operator.emit == "updates" else list(values.values())
+
+
+def context(index: int = 0, parallelism: int = 1) -> TaskContext:
+    return TaskContext("reduce", index, parallelism, 5, "job")
+
+
+@pytest.mark.parametrize("paired", [False, True])
+@pytest.mark.parametrize("emit", ["updates", "final"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_all_ways_give_what_python_gives(shape: str, emit: Any, paired: bool) -> None:
+    key, _, function = SHAPES[shape]
+    operator = Reduce(function, None if paired else key, paired, emit)
+    batches = batches_of(shape, paired)
+    expected = oracle(operator, batches)
+    kept = []
+    for way in WAYS:
+        task = Way(operator, way, context())
+        found = [record for batch in batches for record in task.process(batch)] + task.end()
+        assert repr(found) == repr(expected), way
+        assert task.fallbacks == (0, None)
+        kept.append(list(task.function.snapshot().entries))
+    assert all(each == kept[0] != [] for each in kept)
+
+
+@pytest.mark.parametrize("emit", ["updates", "final"])
+@pytest.mark.parametrize(("before", "after"), [("lifted", "called"), ("called", "lifted")])
+@pytest.mark.parametrize("tasks", [(1, 3), (3, 1), (2, 2)])
+def test_others_go_on_in_another_way(before: str, after: str, emit: Any, tasks: Any) -> None:
+    key, _, function = SHAPES["item"]
+    operator = Reduce(function, key, False, emit)
+    batches = batches_of("item", False)
+    expected = sorted(map(repr, oracle(operator, batches)))
+    found, states = [], []
+    for half, way, many in zip((batches[:5], batches[5:]), (before, after), tasks, strict=True):
+        opened = [Way(operator, way, context(index, many)) for index in range(many)]
+        for index, each in enumerate(opened):
+            if states:
+                each.function.restore(KeyedState.share(states, index, many))
+        for batch in half:
+            to = partition([record[0] for record in batch], many)
+            for index, each in enumerate(opened):
+                found += each.process([r for r, at in zip(batch, to, strict=True) if at == index])
+        states = [each.function.snapshot() for each in opened]
+    found += [record for each in opened for record in each.end()]
+    assert sorted(map(repr, found)) == expected
+
+
+@pytest.mark.parametrize("on_error", ["fail", "skip"])
+def test_what_is_unusual_is_computed_by_the_function(on_error: Any) -> None:
+    operator = Reduce(lambda a, b: (a[0], a[1] + b[1]), 0, on_error=on_error)
+    rescued: list[Any] = []
+    task = replace(context(), rescue=None if on_error == "fail" else lambda *at: rescued.append(at))
+    reduce = Way(operator, "lifted", task)
+    assert reduce.process([("a", 1), ("b", 2**63 - 1)]) == [("a", 1), ("b", 2**63 - 1)]
+    assert reduce.process([("a", 2), ("b", 1), ("c", 1)]) == [("a", 3), ("b", 2**63), ("c", 1)]
+    assert reduce.fallbacks == (1, "an integer beyond 64 bits")
+    assert reduce.process([("a", 3), ("c", 1)]) == [("a", 6), ("c", 2)]
+    assert reduce.fallbacks[0] == 1
+    bad = [("a", 1), ("d", 1), ("a", "x"), ("a", 1)]
+    if on_error == "fail":
+        with pytest.raises(TypeError, match="unsupported operand"):
+            reduce.process(bad)
+        assert task.failing.record == (("a", "x"),)
+    else:
+        assert reduce.process(bad) == [("a", 7), ("d", 1), ("a", 8)]
+        ((record, error),) = rescued
+        assert (record, type(error)) == (("a", "x"), TypeError)
+    assert reduce.process([("a", 1), ("b", 0)])[-1] == ("b", 2**63)
+
+
+@pytest.mark.parametrize(
+    ("key", "record", "kind"),
+    [(0, ([1], 1), TypeError), (2, (1, 2), IndexError), ("k", {"n": 1}, KeyError)],
+)
+@pytest.mark.parametrize("way", WAYS)
+def test_a_record_without_a_key_is_told(way: str, key: Any, record: Any, kind: Any) -> None:
+    task = context()
+    reduce = Way(Reduce(lambda a, b: a, key), way, task)
+    with pytest.raises(kind):
+        reduce.process([record])
+    assert task.failing.record == (record,)
+
+
+def ignore(*_: Any) -> None:
+    """Take a record that failed."""
+
+
+def test_a_function_that_always_gives_up_is_called_for_a_while() -> None:
+    operator = Reduce(lambda a, b: (a[0], a[1] // 0), 0, on_error="skip")
+    reduce = Way(operator, "lifted", replace(context(), rescue=ignore))
+    for _ in range(600):
+        reduce.process([("a", 1), ("a", 1)])
+    assert reduce.fallbacks[0] == 12
+
+
+def test_a_function_that_changes_its_first_argument_is_called() -> None:
+    def add(total: list[Any], record: list[Any]) -> list[Any]:
+        total.append(record[1])
+        return total
+
+    reduce = Way(Reduce(add, 0), "lifted", context())
+    assert reduce.function._lifted is None  # type: ignore[attr-defined]
+    first = reduce.function.process([["a", 1], ["a", 2]])
+    assert first[0] is first[1]
+    assert first[0] == ["a", 1, 2]
+
+
+STEP = 1
+
+
+def test_a_guard_that_no_longer_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    reduce = Way(Reduce(lambda a, b: (a[0], a[1] + STEP), 0), "lifted", context())
+    assert reduce.process([("a", 1)] * 3)[-1] == ("a", 3)
+    monkeypatch.setitem(globals(), "STEP", 10)
+    assert reduce.process([("a", 1)] * 2)[-1] == ("a", 23)
+    assert reduce.fallbacks == (0, None)
+
+
+@dataclass(frozen=True)
+class Sale:
+    item: str
+    price: float
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_values_of_classes(way: str) -> None:
+    sales = [[Sale("tea", n % 5 / 4), Sale("cup", -n)] for n in range(40)]
+    operator = Reduce(lambda a, b: b if b.price > a.price else a, "item")
+    reduce = Way(operator, way, context())
+    found = [each for batch in sales for each in reduce.process(batch)]
+    assert found == oracle(operator, sales)
+    assert reduce.fallbacks == (0, None)
+
+
+@pytest.mark.parametrize("parallelism", [1, 3])
+@pytest.mark.parametrize("batch_size", [1, 100])
+def test_in_a_job_with_and_without_an_operator_behind(parallelism: int, batch_size: int) -> None:
+    words = [(f"word {n % 7}", 1) for n in range(500)]
+    stream = source(Collection(words)).key_by(0).reduce(lambda a, b: (a[0], a[1] + b[1]))
+    settings: Any = {"parallelism": parallelism, "batch_size": batch_size}
+    counts = run(stream.sink(Collect()), **settings)["collect"]
+    often = {f"word {word}": len(range(word, 500, 7)) for word in range(7)}
+    expected = sorted((word, n + 1) for word, many in often.items() for n in range(many))
+    assert sorted(counts) == expected
+    again = stream.rebalance().map(lambda pair: pair).sink(Collect())
+    assert sorted(run(again, **settings)["collect"]) == expected
+    total = stream.map(lambda pair: pair[1]).key_by(lambda n: n % 2).reduce(max, emit="final")
+    assert sorted(run(total.sink(Collect()), **settings)["collect"]) == [71, 72]
