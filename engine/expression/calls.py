@@ -7,7 +7,7 @@ import functools
 import operator
 from collections.abc import Sequence
 from types import BuiltinFunctionType, CodeType, FunctionType
-from typing import Any
+from typing import Any, cast
 
 from engine.expression import written
 from engine.expression.frame import Frame
@@ -235,7 +235,7 @@ def _function(
     code = function.__code__
     free = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
     variables = _bound(path, name, function, arguments, by_name)
-    builtins: Any = function.__builtins__  # type: ignore[attr-defined]
+    builtins = cast(Any, function).__builtins__
     if type(function.__globals__) is not dict or type(builtins) is not dict:
         raise path.refused(f"calls {name}, whose globals are no dict")
     _enter(path, Frame(code, variables, free, function.__globals__, builtins, path.here, name))
