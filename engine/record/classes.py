@@ -106,7 +106,9 @@ def _dataclass(kind: type) -> Shape:
 def _keeps_fields_alone(
     kind: type, names: tuple[str, ...], slots: dict[str, types.MemberDescriptorType]
 ) -> bool:
-    """Whether each field is stored under its name, and either all in slots or all in a dict."""
+    """Whether each field is stored and read under its name, and all are in slots or in a dict."""
+    if getattr(kind, "__getattribute__") is not object.__getattribute__:  # noqa: B009 - untyped
+        return False
     if not kind.__dictoffset__:
         return {name: inspect.getattr_static(kind, name) for name in names} == slots
     descriptors = (inspect.getattr_static(kind, name, None) for name in names)

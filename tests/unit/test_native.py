@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -265,3 +266,24 @@ def test_settings_that_do_not_exist_are_refused() -> None:
         split([1]).map(abs).native("on")  # type: ignore[arg-type]
     with pytest.raises(engine.ConfigError, match="native is 'on', expected one of auto"):
         JobConfig(native="on")  # type: ignore[arg-type]
+
+
+@dataclasses.dataclass
+class Point:
+    x: int
+
+
+@dataclasses.dataclass
+class Twice:
+    x: int
+
+    def __getattribute__(self, name: str) -> Any:
+        found = object.__getattribute__(self, name)
+        return found * 2 if name == "x" else found
+
+
+@pytest.mark.parametrize(("kind", "result"), [(Point, 3), (Twice, 6)])
+@pytest.mark.parametrize("mode", ["off", "auto", "check"])
+def test_fields_are_read_as_the_class_reads_them(kind: type, result: int, mode: str) -> None:
+    stream = split([kind(3)] * 8).map(lambda point: point.x)
+    assert outcome(stream, native=mode) == [str(result)] * 8
