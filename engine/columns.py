@@ -160,7 +160,7 @@ def columns_of(
         arrays = [
             known[name]
             if name in known
-            else _column(name, [record.get(name) for record in records])
+            else _column(name, [record.get(name) for record in records], records, failing)
             for name in names
         ]
         batch = pyarrow.RecordBatch.from_arrays(arrays, list(names))
@@ -378,15 +378,36 @@ def _told(field: pa.Field) -> str:
     return f"{field.type}{'' if field.nullable else ' and not null'}"
 
 
-def _column(name: Any, values: list[Any]) -> pa.Array:
+def _column(
+    name: Any, values: list[Any], records: Sequence[Any], failing: FailureContext | None
+) -> pa.Array:
     if not isinstance(name, str):
         raise TypeError(f"to_columns() got the field name {name!r:.80}, expected a str")
     try:
         return array_of(values)
     except TypeError as error:
+        place = _first_misfit(values)
+        if failing is not None:
+            failing.on(records[place])
         raise TypeError(
-            f"field {name!r}: {error}\n\nhint: to_columns(schema) says what types the columns have"
+            f"field {name!r} is {values[place]!r:.80}, expected a value that goes into a column "
+            f"with those before: {error}\n\n"
+            "hint: convert it in .map(...) first; to_columns(schema) says what types the columns "
+            "have"
         ) from None
+
+
+def _first_misfit(values: list[Any]) -> int:
+    """The place of the first value that is no column together with those before."""
+    first, last = 0, len(values) - 1
+    while first < last:
+        middle = (first + last) // 2
+        try:
+            array_of(values[: middle + 1])
+            first = middle + 1
+        except TypeError:
+            last = middle
+    return first
 
 
 def _of_frame(value: object) -> Any:

@@ -5,6 +5,7 @@ Each function is one that `lift` takes. Of each value, it gives something or rai
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from typing import Any
@@ -59,6 +60,11 @@ FACTS: dict[str, tuple[Callable[[Any], Any], list[Any]]] = {
     "round": (lambda number: round(number), [*NUMBERS, 0.5, 1.5, 2.5, -0.5, 2.675]),
     "round to digits": (lambda number: round(number, 2), [*NUMBERS, 2.675, 1.005, 0.125, -1.115]),
     "round to tens": (lambda number: round(number, -1), [*NUMBERS, 15, 25, 15.0, 25.0]),
+    "floor and ceiling": (lambda n: (math.floor(n), math.ceil(n)), [*NUMBERS, 1e300, "a", None]),
+    "kinds of floats": (
+        lambda n: (math.isnan(n), math.isinf(n), math.isfinite(n)),
+        [*NUMBERS, 10**400, "nan", None],
+    ),
     "int": (lambda value: int(value), [*NUMBERS, 1e22, 0.9, -0.9, *TEXTS, None]),
     "float": (
         lambda value: float(value),

@@ -194,6 +194,7 @@ class Writer:
 
 _KINDS = ("number", "text", "flag", "sequence", "mapping")
 _MODULE = """\
+import math
 import operator
 from operator import itemgetter
 RATE, LIMIT, NAMES, FLAG, NOTHING = 0.908, 10, ("a", "b", "c"), True, None
@@ -259,6 +260,8 @@ S[-1]
 first(S)
 M['a']
 pow(N, 2)
+math.floor(N)
+math.ceil(N)
 divmod(N, 7)[1]
 (lambda q: q + N)(N)
 twice(N)
@@ -348,6 +351,9 @@ T.isdigit()
 T.isalpha()
 T.isspace()
 isinstance(A, int)
+math.isnan(N)
+math.isinf(A)
+math.isfinite(N)
 isinstance(A, (str, float))
 any([F, F])
 all(q for q in S)

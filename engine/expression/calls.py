@@ -67,6 +67,9 @@ def call(
         return call(path, Known(function.func), first + arguments, named | by_name)
     if by_name:
         raise path.refused(f"calls {_name(callee)} with arguments by name")
+    if (instead := written.OF_MATH.get(id(function))) is not None:
+        _function(path, _name(callee), instead, arguments, {})
+        return None
     if (operation := OPERATORS.get(id(function))) is not None and operation[1] == len(arguments):
         return (binary if operation[1] == 2 else unary)(path, operation[0], *arguments)
     if (name := CLASS_METHODS.get(id(function))) is not None and arguments:

@@ -23,6 +23,8 @@ class Rows:
         self.of_keys: dict[int, Row] = {}
         self.times: dict[int, int] = {}
         """The highest time of each key, where keys expire."""
+        self.passed = 0
+        """How many rows came when they would have expired."""
         self._keep_us = keep_us
         self._watermark_us = START_OF_TIME
         self._due: list[tuple[int, int]] = []
@@ -47,6 +49,7 @@ class Rows:
         numbers, add, by, nothing = step.numbers, step.changes.append, None, (None, 0)
         for place, key in enumerate(keys):
             if times is not None and self._has_passed(times[place]):
+                self.passed += 1
                 step.late.append(place)
                 numbers.append(0)
                 continue
@@ -149,6 +152,12 @@ class State:
     """The rows of a task, in one form."""
 
     late: list[Any]
+    _rows: Rows
+
+    @property
+    def passed(self) -> int:
+        """How many rows were late in event time: those that would have expired."""
+        return self._rows.passed
 
     @abstractmethod
     def process(self, batch: Any) -> Any:

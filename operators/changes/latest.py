@@ -206,9 +206,9 @@ class _Latest(BatchFunction):
             self._keep(columns=is_columns(batch))
         found = self._state.process(batch)
         late, self._state.late = self._state.late, []
-        for records in late if self._keeps_columns else [late] if late else []:
-            self.late += len(records)
-            if self._send_late is not None:
+        self.late = self._state.passed  # rows behind newer ones are as many as there are versions
+        if self._send_late is not None:
+            for records in late if self._keeps_columns else [late] if late else []:
                 self._send_late(records)
         return found
 

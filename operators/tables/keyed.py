@@ -36,8 +36,9 @@ class KeyedTables(Joins[K], Generic[K, T]):
         """The last record of each key, as a table: each record replaces the one before.
 
         With `by`, an item or a function of the record such as a version or a time, a record does
-        not replace one with a higher value. It is late then: it is left out, counted, and goes to
-        `.side("late")`. The later of two equal ones stays.
+        not replace one with a higher value. It is left out then, and goes to `.side("late")`; it is
+        not counted among late records, which event time has passed. The later of two equal ones
+        stays.
 
         A record is a `tombstone` if this item of it is None, or this function of it true: it
         deletes the row of its key. One for a key without a row does nothing. With `by`, its value

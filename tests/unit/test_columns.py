@@ -9,6 +9,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -456,7 +457,10 @@ def test_dicts_become_columns_of_all_their_fields() -> None:
         ([{"a": 1}, 5], "to_columns() got int, expected a dict"),
         ([{}, {}], "to_columns() got 2 dicts without a field, expected one"),
         ([{"a": 1}, {1: 2}], "to_columns() got the field name 1, expected a str"),
-        ([{"a": 1}, {"a": "x"}], "field 'a': Could not convert 'x'"),
+        ([{"a": 1}, {"a": "x"}], "field 'a' is 'x', expected a value that goes into a column"),
+        ([{"a": 1}, {"a": 2**70}, {"a": 2}], "field 'a' is 1180591620717411303424, expected"),
+        ([{"a": timedelta.max}], "field 'a' is datetime.timedelta(days=999999999, seconds=86399"),
+        ([{"a": n} for n in [*range(9), [1], 9]], "field 'a' is [1], expected a value that goes"),
     ],
 )
 def test_dicts_that_are_no_columns_are_refused(records: list[Any], message: str) -> None:

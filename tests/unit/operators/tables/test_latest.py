@@ -235,6 +235,21 @@ def test_a_value_without_an_order_is_told(given: list[Any]) -> None:
     assert "hint: filter such records out" in str(raised.value)
 
 
+@pytest.mark.parametrize("columns", [False, True])
+def test_a_row_behind_a_newer_one_is_not_late_in_event_time(columns: bool) -> None:
+    expiry = {"expire_after": timedelta(microseconds=10), "time": "t"}
+    tables = Tables(columns, "at", 1, **expiry)
+    (latest,) = tables.functions
+
+    def take(*rows: tuple[int, int]) -> tuple[int, list[int]]:
+        tables.process([{"key": "a", "value": 1, "at": at, "t": time} for at, time in rows])
+        return latest.late, [row["at"] for row in tables.late]
+
+    assert take((5, 0), (4, 0), (3, 0), (6, 0)) == (0, [4, 3])
+    list(latest.on_watermark(10) or ())
+    assert take((7, 0), (8, 20)) == (1, [4, 3, 7])
+
+
 def test_functions_get_rows_of_columns() -> None:
     rows = source(Collection([pa.record_batch({"a": [1]})]))
     table = rows.key_by("a").latest(by=lambda row: row["a"])
