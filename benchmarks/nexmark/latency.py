@@ -41,6 +41,10 @@ class Watched(Tables):
         self.rate = rate
         self.streams: dict[Kind, Stream[Any]] = {}
 
+    def together(self) -> Watched:
+        """These tables: their sources have rates."""
+        return self
+
     def _read(self, kind: Kind, columns: tuple[str, ...]) -> Stream[Any]:
         rate = self.rate * OF_EVERY[kind] / EVERY
         self.streams[kind] = source(Nexmark(self.events, kind, columns, rate)).map_batches(with_now)
