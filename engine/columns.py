@@ -208,7 +208,8 @@ class Rows:
     @classmethod
     def of(cls, columns: pa.RecordBatch) -> Rows | list[dict[str, Any]]:
         """The rows of columns as they are, if their dicts can be made later without an error."""
-        if not len(columns) or _has_shared_names(columns) or not _are_plain(columns):
+        is_other = any(_plain_type(kind) is None for kind in columns.schema.types)
+        if not len(columns) or _has_shared_names(columns) or is_other:
             return rows(columns)
         return cls(columns)
 
@@ -220,24 +221,14 @@ class Rows:
         """The dicts."""
         return rows(self.columns)
 
-    def to_columns(self, schema: pa.Schema | None = None) -> pa.RecordBatch:
+    def to_columns(
+        self, schema: pa.Schema | None = None, failing: FailureContext | None = None
+    ) -> pa.RecordBatch:
         """As `columns_of` the dicts, and raises what that raises."""
         plain = _plain(self.columns)
         if plain is None or (schema is not None and plain.schema != schema):
-            return columns_of(self.to_list(), schema)
+            return columns_of(self.to_list(), schema, failing)
         return plain
-
-
-def _are_plain(batch: pa.RecordBatch) -> bool:
-    """Whether all values are numbers, texts, bytes or None."""
-    types = import_pyarrow("a stream of columns").types
-    kinds = (each.value_type if types.is_dictionary(each) else each for each in batch.schema.types)
-    tests = [
-        *(types.is_boolean, types.is_integer, types.is_floating, types.is_null),
-        *(types.is_string, types.is_large_string, types.is_string_view),
-        *(types.is_binary, types.is_large_binary, types.is_binary_view),
-    ]
-    return all(any(test(kind) for test in tests) for kind in kinds)
 
 
 def _has_shared_names(batch: pa.RecordBatch) -> bool:
@@ -245,28 +236,46 @@ def _has_shared_names(batch: pa.RecordBatch) -> bool:
     return len(set(names)) < len(names)
 
 
-def _plain(batch: pa.RecordBatch) -> pa.RecordBatch | None:
-    """The batch with the types that its values have as Python's objects; None if it has others."""
+def _plain_type(kind: pa.DataType) -> pa.DataType | None:
+    """The type of a column of such values as Python's objects.
+
+    None where they are no numbers, texts or bytes.
+    """
     pyarrow = import_pyarrow("a stream of columns")
     types = pyarrow.types
-    if not len(batch) or _has_shared_names(batch):
-        return None
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    if types.is_null(kind) or types.is_boolean(kind):
+        return kind
+    if types.is_integer(kind):
+        return pyarrow.int64()
+    if types.is_floating(kind):
+        return pyarrow.float64()
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+        return pyarrow.string()
+    if types.is_binary(kind) or types.is_large_binary(kind) or types.is_binary_view(kind):
+        return pyarrow.binary()
+    return None
+
+
+def _plain(batch: pa.RecordBatch) -> pa.RecordBatch | None:
+    """The batch with the types of its values as Python's objects.
+
+    None where `columns_of` has to look at them, and without a column.
+    """
+    pyarrow = import_pyarrow("a stream of columns")
     columns = []
-    for kind, column in zip(batch.schema.types, batch.columns, strict=True):
-        kind = kind.value_type if types.is_dictionary(kind) else kind
-        if column.null_count == len(column):
-            columns.append(pyarrow.nulls(len(column)))
-        elif types.is_boolean(kind):
-            columns.append(column)
-        elif types.is_integer(kind) and kind != pyarrow.uint64():
-            columns.append(column.cast(pyarrow.int64()))
-        elif types.is_floating(kind):
-            columns.append(column.cast(pyarrow.float64()))
-        elif types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
-            columns.append(column.cast(pyarrow.string()))
-        else:
+    for column in batch.columns:
+        kind = _plain_type(column.type)
+        if kind is None:
             return None
-    return pyarrow.RecordBatch.from_arrays(columns, batch.schema.names)
+        try:
+            plain = column.cast(kind)
+        except pyarrow.ArrowException:  # an integer of 64 bits without a sign
+            return None
+        is_null = plain.null_count == len(plain)
+        columns.append(pyarrow.nulls(len(plain)) if is_null else plain)
+    return pyarrow.RecordBatch.from_arrays(columns, batch.schema.names) if columns else None
 
 
 def rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:

@@ -90,10 +90,10 @@ class ToColumns(BatchOperator):
         def to_columns(batch: Any) -> Any:
             if is_columns(batch):
                 return batch if schema is None else fitted(batch, schema)
+            if not len(batch):
+                return []
             if type(batch) is Rows:
-                return batch.to_columns(schema)
-            if not batch:
-                return batch
+                return batch.to_columns(schema, context.failing)
             return columns_of(batch, schema, context.failing)
 
         return PureFunction(to_columns)

@@ -143,7 +143,11 @@ MANY_TYPES = pa.record_batch(
         "flag": pa.array([True, None, False]),
         "text": pa.array(["a", None, "c"], "string_view"),
         "code": pa.array(["a", None, "a"]).dictionary_encode(),
-        "data": pa.array([b"a", None, b""]),
+        "coded flag": pa.array([True, None, False]).dictionary_encode(),
+        "coded nulls": pa.DictionaryArray.from_arrays(
+            pa.array([0, 0, 0]), pa.array([None], pa.string())
+        ),
+        "data": pa.array([b"a", None, b""], "large_binary"),
         "nothing": pa.nulls(3),
         "only nulls": pa.nulls(3, pa.string()),
         "time": pa.array([1, None, 3], pa.timestamp("ms", "UTC")),
@@ -167,6 +171,21 @@ def test_columns_of_dicts_of_columns_have_the_types_of_the_values(
         begin.to_records().rebalance().map_batches(lambda batch: batch),
     ):
         assert outcome(flow, native=mode) == outcome(flow, native="off")
+
+
+@pytest.mark.parametrize(
+    "flow",
+    [
+        lambda s: s.to_records().filter(lambda r: r["n"] == 100).to_columns(),
+        lambda s: s.filter(lambda r: r["n"] == 100).map(lambda r: {"n": 1}).to_columns(),
+        lambda s: s.map(lambda r: {}).to_columns(),
+        lambda s: s.map(lambda r: {"n": r["n"] * 100}).to_columns(pa.schema([("n", "int8")])),
+        lambda s: s.map(lambda r: {"n": r["n"]}).to_columns(pa.schema([("n", "int64")])),
+    ],
+)
+def test_no_rows_and_rows_that_fit_no_column_are_as_dicts_are(flow: Flow) -> None:
+    begin = source(Collection([pa.record_batch({"n": list(range(20))})]))
+    assert outcome(flow(begin), native="auto") == outcome(flow(begin), native="off")
 
 
 def test_rows_of_columns_with_one_name_are_refused_where_they_become_records() -> None:
