@@ -88,7 +88,7 @@ class Chain:
         self._places: list[Place] = []
         self._timed: list[Place] = []
         self._stretches = [Stretch()]
-        self._native: list[NativeStretch] = []
+        self._native: dict[str, NativeFigures] = {}
         self._rescuers: Mapping[str, Rescuer] = {}
         self._taken: Run = unchanged
         self.process: Run = unchanged
@@ -170,10 +170,10 @@ class Chain:
             into.append(run)
             if native is not None:
                 native.counters.append(counter)
+                self._native[operator.name] = native.figures[len(native.counters) - 1]
                 if operator is native.operators[-1]:
                     gives_encoded = delivers and operator is operators[-1]
                     runs.append(native.run(encoded and native is natives.get(0), gives_encoded))
-                    self._native.append(native)
                     native = None
             may_be_columns = passes or properties.accepts_columns
             may_be_columns &= not properties.emits_records
@@ -289,8 +289,8 @@ class Chain:
 
     def release(self) -> None:
         """Close the operators; raises nothing."""
-        closing = {name: function.close for name, function in self.functions.items()}
-        _call_all(closing, "operator {!r} could not be closed")
+        calls = {name: function.close for name, function in self.functions.items()}
+        _call_all(calls, "operator {!r} could not be closed")
 
     def abort(self) -> None:
         """Drop the output of sinks that have not committed; idempotent, and raises nothing."""
@@ -308,20 +308,11 @@ class Chain:
             function = self.functions.get(name)
             failures, late = (function.failures, function.late) if function else (0, 0)
             errors = (rescue.errors, rescue.first_error) if rescue else (0, None)
-            native = self._figures_of(name)
+            native = function.native if function else self._native.get(name)
             told = OperatorStatistics(name, records, out, failures, *errors, late)
-            found.append(replace(told, **asdict(native)))
+            found.append(replace(told, **asdict(native or NativeFigures())))
             records = out
         return found
-
-    def _figures_of(self, name: str) -> NativeFigures:
-        if (function := self.functions.get(name)) is not None and function.native is not None:
-            return function.native
-        for stretch in self._native:
-            for operator, figures in zip(stretch.operators, stretch.figures, strict=True):
-                if operator.name == name:
-                    return figures
-        return NativeFigures()
 
     def metrics(self) -> list[Mapping[str, Any]]:
         """The operators' measurements; from any thread."""
