@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias
 
 from engine.expression.attempts import Attempts
@@ -47,11 +48,10 @@ class Reduce(BatchOperator):
     @property
     def properties(self) -> Properties:
         """The treatment of records that fail, its function, and the meaning of the state."""
-        is_lifted = isinstance(lift(self.function, 2), Lifted)
         key = key_meaning(self.key, self.paired)
         return Properties(
-            accepts_encoded=is_lifted,
-            emits_encoded=is_lifted,
+            accepts_encoded=self._is_lifted,
+            emits_encoded=self._is_lifted,
             on_error=self.on_error,
             functions=((self.function, 2),),
             meaning={"kind": "reduce", "key": key, **emit_meaning(self.emit)},
@@ -59,6 +59,11 @@ class Reduce(BatchOperator):
 
     def __post_init__(self) -> None:
         check_function("reduce", self.function, 2)
+
+    @cached_property
+    def _is_lifted(self) -> bool:
+        """Whether its function is understood: `properties` is asked for again and again."""
+        return isinstance(lift(self.function, 2), Lifted)
 
     def open(self, context: TaskContext) -> BatchFunction:
         """The values of one task's keys."""
