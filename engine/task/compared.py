@@ -44,5 +44,10 @@ def _encoded(batch: Any) -> bytes:
     """The bytes of the encoded records."""
     if type(batch) is not Batch:
         batch = Batch.from_list(_records(batch))
+    return bytes_of(batch)
+
+
+def bytes_of(batch: Batch) -> bytes:
+    """The bytes of a batch of encoded records, one behind the other."""
     (frames,) = batch.__reduce__()[1]
-    return b"".join(bytes(body) for _, body in frames)
+    return b"".join(body for _, body in frames)

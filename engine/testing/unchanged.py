@@ -12,6 +12,7 @@ from typing import Any
 from engine.errors import EngineError
 from engine.graph.failing import FailureContext
 from engine.network import Batch
+from engine.task.compared import bytes_of
 from engine.task.failure import shortened
 
 Run = Callable[[Any], Any]
@@ -40,7 +41,7 @@ def leaves_records(run: Run, failing: FailureContext, name: str, before: str | N
             if was is None:
                 continue
             now = _encoded(record)
-            if now is None or _bytes(now) != _bytes(was):
+            if now is None or bytes_of(now) != bytes_of(was):
                 failing.operator = name
                 failing.on(was.to_list()[0])
                 giver = "it was given" if before is None else f"{before!r} gave it"
@@ -63,10 +64,6 @@ def _encoded(record: Any) -> Batch | None:
         return Batch.from_list([record], pickle=True)
     except Exception:  # noqa: BLE001 - whatever it is, no channel has to carry it
         return None
-
-
-def _bytes(batch: Batch) -> Any:
-    return batch.__reduce__()[1]
 
 
 _NEVER_CHANGE = frozenset({bool, bytes, float, int, str, type(None)})
