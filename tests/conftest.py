@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shutil
 import signal
@@ -12,11 +13,12 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import psutil
 import pytest
 
+from engine.config import JobConfig, Native
 from tests import jobfolders
 from tests.kafka import kafka as kafka
 from tests.kafka import kafka_programs as kafka_programs
@@ -45,7 +47,22 @@ def pytest_configure() -> None:
         os.unsetenv(name)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.pop("RAY_ADDRESS", None)
+    _run_functions(os.environ.get("NATIVE", "auto"))
     os.environ["RAY_TMPDIR"] = tempfile.mkdtemp(prefix="oka-ray-")  # short: sockets are below
+
+
+def _run_functions(native: str) -> None:
+    """Make `native` the default of jobs that the tests' own processes start."""
+    if native not in get_args(Native):
+        raise pytest.UsageError(f"NATIVE is {native!r}, expected one of {get_args(Native)}")
+    names = [field.name for field in dataclasses.fields(JobConfig) if field.init]
+    defaults = JobConfig.__init__.__defaults__
+    assert defaults is not None
+    assert len(defaults) == len(names)
+    JobConfig.__init__.__defaults__ = tuple(
+        native if name == "native" else default
+        for name, default in zip(names, defaults, strict=True)
+    )
 
 
 def pytest_unconfigure() -> None:
