@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from functools import partial
 from typing import Any, NoReturn
 from uuid import uuid4
 
@@ -35,6 +34,7 @@ from engine.plan import Pipelines, Plan
 from engine.report.late import LateRecords
 from engine.report.progress import ProgressLine, telling
 from engine.report.result import JobResult, SinkFiles
+from engine.report.samples import Sampler
 from engine.report.statistics import JobStatistics
 
 Config = JobConfig | Mapping[str, Any]
@@ -104,12 +104,11 @@ class JobHandle:
         self._started = time.monotonic()
         self._ended: float | None = None
         self._finished: Future[JobResult] = Future()
-        self._late = LateRecords(lambda text: self._progress.warn(text))
-        self._progress = ProgressLine(
-            plan.config.progress, self.cancel, partial(self._late.look, least=_MANY_LATE)
-        )
+        self._progress = ProgressLine(plan.config.progress, self.cancel)
+        watchers = (LateRecords(self._progress.warn), self._progress)
         self._last_master = self._made(plan, launcher)
-        self._progress.watch(lambda: self._master.statistics())
+        self._sampler = Sampler(lambda: self._master.statistics(), watchers)
+        self._sampler.start()
         self._thread = threading.Thread(target=self._run, name="oka-master", daemon=True)
         self._thread.start()
 
@@ -272,14 +271,14 @@ class JobHandle:
             report = self._report()
             result = self._result(report)
         except BaseException as error:  # noqa: BLE001 - it is raised by wait_finished
-            self._progress.clear()
+            self._sampler.end()
             if self._config.checkpoints is None:  # else it may go on from what they prepared
                 for name, sink in self._sinks.items():
                     _abort(name, sink)
             self._ended = time.monotonic()
             self._finished.set_exception(error)
         else:
-            self._progress.clear()
+            self._sampler.end(report.statistics)
             self._ended = time.monotonic()
             self._finished.set_result(result)
 
@@ -288,12 +287,10 @@ class JobHandle:
             name: _committed(name, sink, report.outputs.get(name, []))
             for name, sink in self._sinks.items()
         }
-        statistics = JobStatistics.of(report.statistics)
-        self._late.look(statistics)
         return JobResult(
             config=self._config,
             seconds=time.monotonic() - self._started,
-            statistics=statistics,
+            statistics=JobStatistics.of(report.statistics),
             outputs={
                 name: result
                 for name, result in committed.items()
@@ -348,8 +345,6 @@ def open_launcher(plan: Plan) -> Launcher:
     return LocalLauncher()
 
 
-_MANY_LATE = 100
-"""A running job warns of at least so many: the first few say nothing of the rest."""
 _HINT_PROCESS = (
     "send what its methods return; on Ray, let an actor submit the job, and offer the methods that "
     "others call"

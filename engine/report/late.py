@@ -5,22 +5,33 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+from engine.report.samples import Sample
 from engine.report.statistics import JobStatistics
 
 
 class LateRecords:
     """Warns once of each operator of a job for which more than 1 % of its records are late.
 
-    The statistics may come from any thread.
+    A running job warns of at least 100: the first few say nothing of the rest. The statistics may
+    come from any thread.
     """
+
+    period = 10.0
 
     def __init__(self, warn: Callable[[str], object]) -> None:
         self._warn = warn
         self._told: set[str] = set()
         self._lock = threading.Lock()
 
+    def take(self, sample: Sample) -> None:
+        """Warn of each operator with many records of which too many are late."""
+        self.look(sample.statistics, 1 if sample.is_last else _MANY)
+
+    def close(self) -> None:
+        """Warn no more: the job has ended."""
+
     def look(self, statistics: JobStatistics, least: int = 1) -> None:
-        """Warn of each operator with at least `_LEAST` records of which too many are late."""
+        """Warn of each operator with at least `least` late records of which too many are late."""
         for each in statistics.operators:
             if each.late < least or each.late <= _SHARE * each.records_in:
                 continue
@@ -36,6 +47,7 @@ class LateRecords:
 
 
 _SHARE = 0.01
+_MANY = 100
 _HINT = (
     "hint: does with_event_time(…) stand right behind the source, and is each file and each share "
     "of that in the order of its times? If not, out_of_orderness=… waits for what is behind, and "

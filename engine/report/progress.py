@@ -5,17 +5,18 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
+import math
 import os
 import queue
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from engine import console
-from engine.deployment.description import TaskStatistics
 from engine.metric import in_json
+from engine.report.samples import Sample
 from engine.report.statistics import JobStatistics
 from engine.report.status_line import RenewedLine, status
 
@@ -29,17 +30,12 @@ class ProgressLine:
     """Shows the job's progress once a second: rates and shares are those of that second.
 
     On a terminal it rewrites one line, in the terminal's current width; elsewhere it prints each
-    line below the last. A thread of its own asks and writes, so nobody else waits for a worker or a
-    reader. If a JSON line cannot be written, because stdout is closed, it calls `at_end_of_output`.
-    `look` gets the statistics, too: every ten seconds if nothing is shown.
+    line below the last. A thread of its own writes, so nobody else waits for a reader, and leaves
+    out samples for which the reader was too slow. If a JSON line cannot be written, because stdout
+    is closed, it calls `at_end_of_output`.
     """
 
-    def __init__(
-        self,
-        mode: Progress,
-        at_end_of_output: Callable[[], None] = lambda: None,
-        look: Callable[[JobStatistics], object] = lambda _statistics: None,
-    ) -> None:
+    def __init__(self, mode: Progress, at_end_of_output: Callable[[], None] = lambda: None) -> None:
         terminal = console.is_terminal()
         if mode == "auto":
             mode = "line" if terminal else "none"
@@ -48,23 +44,25 @@ class ProgressLine:
             "json": self._write_json,
             "none": _write_nothing,
         }[mode]
-        self._is_shown = mode != "none"
+        self.period = _SECONDS if mode != "none" else math.inf
         self._tells = mode == "line"
         self._renewed = RenewedLine() if terminal and mode == "line" else None
         self._last = (0.0, 0, 0)
         """Seconds and records at the last line."""
-        self._before: Sequence[TaskStatistics] = ()
-        """The tasks at the last line."""
         self._at_end_of_output = at_end_of_output
-        self._look = look
-        self._statistics: Callable[[], Sequence[TaskStatistics]] = tuple
         self._words: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._newest: Sample | None = None
+        """What is to be shown; it stands in the queue as an empty word."""
         self._thread = threading.Thread(target=self._show_all, name="oka-progress", daemon=True)
 
-    def watch(self, statistics: Callable[[], Sequence[TaskStatistics]]) -> None:
-        """Show the tasks' progress from now on; `statistics` is called in another thread."""
-        self._statistics = statistics
-        self._start()
+    def take(self, sample: Sample) -> None:
+        """Show a sample, once there are records; the result shows the last."""
+        if sample.is_last or not any(task.elapsed_seconds for task in sample.tasks):
+            return
+        waiting, self._newest = self._newest, sample
+        if waiting is None:
+            self._start()
+            self._words.put("")
 
     def tell(self, what: str) -> None:
         """Show the job's step before records flow, or behind them."""
@@ -88,8 +86,8 @@ class ProgressLine:
             self._start()
             self._words.put(_Stays(what))
 
-    def clear(self) -> None:
-        """Show the last figures, and remove the line, so that output begins on an empty one."""
+    def close(self) -> None:
+        """Say what is left to say, and remove the line, so that output begins on an empty one."""
         if self._thread.ident is not None:
             self._words.put(None)
             self._thread.join(_LAST_LINES_SECONDS)
@@ -101,25 +99,17 @@ class ProgressLine:
             self._thread.start()
 
     def _show_all(self) -> None:
-        while True:
-            try:
-                word = self._words.get(timeout=_SECONDS if self._is_shown else _UNSHOWN_SECONDS)
-            except queue.Empty:
-                tasks = self._statistics()
-                if any(task.elapsed_seconds for task in tasks):
-                    statistics = JobStatistics.of(tasks, self._before)
-                    self._before = tasks
-                    self._look(statistics)
-                    self._show(statistics)
-                continue
-            if word is None:
-                return
-            if not isinstance(word, _Warning):
+        while (word := self._words.get()) is not None:
+            if not word:
+                sample, self._newest = self._newest, None
+                if sample is not None:
+                    self._show(sample.statistics)
+            elif not isinstance(word, _Warning):
                 self._put(word)
-                continue
-            if self._renewed is not None:
-                self._put("")
-            logger.warning(word)
+            else:
+                if self._renewed is not None:
+                    self._put("")
+                logger.warning(word)
 
     def _show(self, statistics: JobStatistics) -> None:
         is_anew = statistics.elapsed_seconds < self._last[0]  # the tasks have begun again
@@ -185,7 +175,7 @@ def telling(what: str, mode: Progress = "auto") -> Iterator[Callable[[str], None
     try:
         yield line.tell
     finally:
-        line.clear()
+        line.close()
 
 
 def terminal_columns() -> int:
@@ -203,6 +193,4 @@ def _write_nothing(_statistics: JobStatistics, _at_sinks: float, _at_sources: fl
 _USUAL_COLUMNS = 80
 _SECONDS = 1.0
 """Seconds between two reports."""
-_UNSHOWN_SECONDS = 10.0
-"""The same if nothing is shown."""
 _LAST_LINES_SECONDS = 1.0

@@ -13,6 +13,7 @@ from engine.deployment.description import TaskStatistics
 from engine.metric import METRICS, Metrics, in_json, merged, together
 from engine.report.progress import ProgressLine
 from engine.report.result import JobResult
+from engine.report.samples import Sample
 from engine.report.statistics import JobStatistics
 from engine.report.status_line import status
 from engine.units import measure
@@ -54,10 +55,9 @@ def test_every_metric_reaches_result_table_progress_and_json(
     monkeypatch.setattr("engine.console.write", write)
     monkeypatch.setattr(JobStatistics, "of", lambda *_tasks: found.statistics)
     progress = ProgressLine("json")
-    monkeypatch.setattr("engine.report.progress._SECONDS", 0.01)
-    progress.watch(lambda: [SimpleNamespace(elapsed_seconds=1.0)])  # type: ignore[list-item]
+    progress.take(Sample(0.0, (SimpleNamespace(elapsed_seconds=1.0),)))  # type: ignore[arg-type]
     assert written.wait(60)
-    progress.clear()
+    progress.close()
     assert json.loads(lines[0])[metric.json or name] == 7
 
 

@@ -119,5 +119,5 @@ def sink(seconds: float, records: int) -> TaskStatistics:
 def test_a_warning_is_one_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
     line = ProgressLine("none")
     line.warn("operator 'w': 3 of 9 records came too late\n\nhint: wait\nfor them")
-    line.clear()
+    line.close()
     assert caplog.messages == ["operator 'w': 3 of 9 records came too late hint: wait for them"]
