@@ -99,6 +99,10 @@ class JobConfig:
 
     drop_state: identities of operators whose state in `resume` may be dropped.
 
+    history: where the file is that tells what the job did (`oka jobs`): among those of the user
+    (`auto`), in a folder, in a file that ends in `.oka`, or nowhere (`off`). At most 2 MB; a folder
+    keeps the last 50.
+
     ray_address: cluster to connect to: `host:port`, `ray://host:port`, `auto`, or `local` for a new
     one here. None: the connected one, that of RAY_ADDRESS, the last that `ray start` has started on
     this machine, or a new local. For the runtime `ray` alone.
@@ -132,6 +136,7 @@ class JobConfig:
     port_range: str | None = None
     resources: Mapping[str, Mapping[str, float]] = dataclasses.field(default_factory=dict)
     progress: Progress = "auto"
+    history: str = "auto"
     ray_address: str | None = None
     checkpoints: str | None = None
     checkpoint_interval_seconds: float = 10.0
@@ -168,6 +173,7 @@ class JobConfig:
             "a string that is not empty",
             _is_text,
         )
+        _expect("history", self.history, _HISTORY, _is_text)
         _expect("ray_address", self.ray_address, _ADDRESS, lambda v: v is None or _is_text(v))
         _expect("checkpoints", self.checkpoints, _CHECKPOINTS, lambda v: v is None or _is_text(v))
         _expect("resume", self.resume, _RESUME, lambda v: v is None or _is_text(v))
@@ -272,6 +278,7 @@ def _are_resources(value: object) -> bool:
 
 _PORT_RANGE = 'None or two ports from 1024 to 65535, the lower one first, as in "20000-20999"'
 _ADDRESS = "None or an address such as '10.0.0.1:6379'"
+_HISTORY = "'auto', 'off', a folder or a file that ends in .oka"
 _CHECKPOINTS = "None, a folder or 's3://bucket/prefix'"
 _RESUME = "None, 'latest', the number of an epoch or the name of a savepoint"
 _DROP_STATE = """names of operators in a list, as in '["totals"]'"""

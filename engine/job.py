@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any, NoReturn
 from uuid import uuid4
 
@@ -27,6 +28,7 @@ from engine.errors import (
 )
 from engine.graph.checks import check_integer
 from engine.graph.sink import FIRST_EPOCH, SinkOperator
+from engine.history.history import History
 from engine.installation.distribution import install_hint
 from engine.placement.nodes import Node
 from engine.placement.place import Placement
@@ -105,7 +107,8 @@ class JobHandle:
         self._ended: float | None = None
         self._finished: Future[JobResult] = Future()
         self._progress = ProgressLine(plan.config.progress, self.cancel)
-        watchers = (LateRecords(self._progress.warn), self._progress)
+        self._history = History(plan.config, self._progress.warn)
+        watchers = (LateRecords(self._warn), self._progress, self._history)
         self._last_master = self._made(plan, launcher)
         self._sampler = Sampler(lambda: self._master.statistics(), watchers)
         self._sampler.start()
@@ -151,6 +154,14 @@ class JobHandle:
     def has_checkpoints(self) -> bool:
         """Whether the job writes checkpoints."""
         return self._config.checkpoints is not None
+
+    @property
+    def history(self) -> Path | None:
+        """The file that tells what the job does, as `oka jobs` does; None where there is none.
+
+        It is made when the job starts, by a thread of its own.
+        """
+        return self._history.path
 
     @property
     def is_waiting(self) -> bool:
@@ -233,18 +244,26 @@ class JobHandle:
             def check_parallelism(parallelism: int) -> None:
                 plan.rescaled(parallelism, "latest").place(launcher)
 
-            return JobMaster(
+            launcher.hear = self._history.hear
+            master = JobMaster(
                 plan.execution,
                 place,
                 plan.config,
                 launcher,
                 self._progress.tell,
-                self._progress.warn,
+                self._warn,
                 check_parallelism,
+                self._history.observe,
             )
+            self._history.planned(plan.logical, plan.execution, lambda: plan.ways)
+            return master
         except BaseException:
             launcher.shutdown()
             raise
+
+    def _warn(self, what: str) -> None:
+        self._history.note("warning", text=what)
+        self._progress.warn(what)
 
     def _report(self) -> JobReport:
         """How the job ended, with as many tasks as were asked for last."""
@@ -275,10 +294,12 @@ class JobHandle:
             if self._config.checkpoints is None:  # else it may go on from what they prepared
                 for name, sink in self._sinks.items():
                     _abort(name, sink)
+            self._history.end(error)
             self._ended = time.monotonic()
             self._finished.set_exception(error)
         else:
             self._sampler.end(report.statistics)
+            self._history.end(result)
             self._ended = time.monotonic()
             self._finished.set_result(result)
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from itertools import repeat
+from operator import attrgetter
 from typing import Any, Literal, TypeAlias
 
 Merge: TypeAlias = Literal["sum", "max", "way"]
@@ -247,9 +249,11 @@ METRICS: Mapping[str, Metric] = {each.name: each.metadata[_KEY] for each in fiel
 
 def merged(tasks: Sequence[tuple[str, Metrics]]) -> dict[str, Any]:
     """The metrics of a job, by name, from those of its tasks and their vertices."""
+    vertices = [vertex for vertex, _ in tasks]
+    columns = zip(*(_values(task) for _, task in tasks), strict=True) if tasks else repeat(())
     return {
-        name: _MERGES[metric.merge]((vertex, getattr(task, name)) for vertex, task in tasks)
-        for name, metric in METRICS.items()
+        name: _MERGES[metric.merge](zip(vertices, column, strict=True)) if any(column) else 0
+        for (name, metric), column in zip(METRICS.items(), columns, strict=False)
     }
 
 
@@ -266,6 +270,10 @@ def together(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 def in_json(metrics: Metrics) -> dict[str, Any]:
     """All metrics, by their names in JSON."""
     return {metric.json or name: getattr(metrics, name) for name, metric in METRICS.items()}
+
+
+_values = attrgetter(*METRICS)
+"""All metrics of a task at once: a job has many tasks, and most of their metrics are 0."""
 
 
 def _sum(values: Iterable[tuple[str, Any]]) -> Any:

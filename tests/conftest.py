@@ -39,6 +39,7 @@ def pytest_configure() -> None:
 
     A shell's background job ignores Ctrl-C, and so would they. Ray would find a cluster of the
     machine by the file in its folder or by RAY_ADDRESS, and leave the address of the tests' there.
+    Histories of jobs are not among those of the user.
     Commands are as wide as they like: pytest's readline has set the terminal's size behind
     `os.environ`.
     """
@@ -49,6 +50,7 @@ def pytest_configure() -> None:
     os.environ.pop("RAY_ADDRESS", None)
     _run_functions(os.environ.get("NATIVE", "auto"))
     os.environ["RAY_TMPDIR"] = tempfile.mkdtemp(prefix="oka-ray-")  # short: sockets are below
+    os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="oka-state-")
 
 
 def _run_functions(native: str) -> None:
@@ -66,8 +68,9 @@ def _run_functions(native: str) -> None:
 
 
 def pytest_unconfigure() -> None:
-    """Remove what the tests' Ray has left."""
-    shutil.rmtree(os.environ.pop("RAY_TMPDIR"), ignore_errors=True)
+    """Remove what the tests' Ray has left, and the histories of jobs."""
+    for name in ("RAY_TMPDIR", "XDG_STATE_HOME"):
+        shutil.rmtree(os.environ.pop(name), ignore_errors=True)
 
 
 @pytest.hookimpl(tryfirst=True)  # before those of pytest-xdist, which read the marks

@@ -98,12 +98,14 @@ class LazyGroup(Group):
 _TOOLS = {
     "checkpoint": "engine.cli.checkpoint",
     "dev": "engine.cli.dev",
+    "jobs": "engine.cli.jobs:jobs",
     "k8s": "k8s.command",
     "report": "benchmarks.report",
     "rescale": "engine.cli.savepoint:rescale",
     "s3": "engine.cli.s3",
     "savepoint": "engine.cli.savepoint:savepoint",
     "testbed": "benchmarks.testbed.command",
+    "ui": "engine.cli.jobs:ui",
 }
 _BENCHMARKS = {
     "broadcast": "benchmarks.broadcast.command",
@@ -192,6 +194,7 @@ def job_options(command: Command) -> Command:
 @click.option(
     "--progress", type=click.Choice(get_args(Progress)), help="[auto: a line on a terminal]"
 )
+@click.option("--history", metavar="FILE", help="off, a folder, or a file .oka [auto: oka jobs].")
 @click.option(
     "--drain-seconds",
     type=click.FloatRange(0),

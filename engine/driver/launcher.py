@@ -63,6 +63,8 @@ class DrainingNode:
 class Launcher(ABC):
     """Starts the workers of one job, and removes all their traces at the end."""
 
+    hear: Callable[[str], None] = staticmethod(lambda _text: None)
+    """Is given what workers write to their stderr, as far as it comes through this process."""
     folder: str
     """Path of the job's folder for local sockets, on every node."""
     takes_of_ray = False

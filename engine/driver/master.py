@@ -95,7 +95,7 @@ class JobMaster:
     `place` gives each task one of the available nodes, or raises PlacementError. `tell` is given
     words where starting or ending tasks takes longer than a second, `warn` those of failures that
     the job goes on after; `check_parallelism` raises EngineError where the job cannot be rescaled
-    to so many tasks.
+    to so many tasks; `observe` is given all events and commands, in the thread of `run`.
     """
 
     def __init__(
@@ -107,11 +107,12 @@ class JobMaster:
         tell: Callable[[str], None] = lambda _what: None,
         warn: Callable[[str], None] = lambda _what: None,
         check_parallelism: Callable[[int], object] = lambda _parallelism: None,
+        observe: Callable[[Sequence[Event], Sequence[Command]], None] = lambda _events, _said: None,
     ) -> None:
         self._graph = graph
         self._config = config
         self._launcher = launcher
-        self._tell, self._warn = tell, warn
+        self._tell, self._warn, self._observe = tell, warn, observe
         self._workers = Workers(graph, place, config, launcher, warn)
         self._tasks = PickledTasks(self._workers.tasks, of_ray=launcher.takes_of_ray)
         self._news: queue.SimpleQueue[Callable[[], Event | None]] = queue.SimpleQueue()
@@ -218,13 +219,14 @@ class JobMaster:
     def _drive(self) -> None:
         """Carry out what the coordinator says, until it has no step left."""
         coordinator = self._coordinator
-        commands = coordinator.handle([AttemptRequested()], time.monotonic())
+        events: list[Event] = [AttemptRequested()]
         while True:
+            commands = coordinator.handle(events, time.monotonic())
+            self._observe(events, commands)
             events = [event for each in commands if (event := self._carry_out(each)) is not None]
             if coordinator.step is None:
                 return
             events += self._happened(0.0 if events else coordinator.wake)
-            commands = coordinator.handle(events, time.monotonic())
 
     def _carry_out(self, command: Command) -> Event | None:
         """Carry out a command; returns the events that it causes at once."""

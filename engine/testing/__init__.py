@@ -52,7 +52,7 @@ def run(
     fails the job: the operator that emitted the record may still keep it. The error names the
     operator and the record. This encodes each record twice.
     """
-    config = JobConfig.of({"name": "test", "progress": "none", **settings})
+    config = JobConfig.of({"name": "test", "progress": "none", "history": "off", **settings})
     handle = JobHandle(
         Plan.of(pipelines, config), ThreadLauncher(clock, leaves_records if check_changes else None)
     )

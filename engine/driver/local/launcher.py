@@ -52,7 +52,7 @@ class LocalLauncher(Launcher):
         """Start one more process, forked like the others; by a new server where that has ended."""
         with _standard_descriptors_taken():
             if not self._links or self._links[-1].has_ended:
-                self._links.append(Links(self.folder, self._modules))
+                self._links.append(Links(self.folder, self._modules, self.hear))
             return LocalWorker(task, node, self._links[-1])
 
     def end(self, worker: WorkerHandle) -> None:

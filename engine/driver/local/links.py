@@ -43,10 +43,12 @@ class Receiver(Protocol):
 class Links:
     """The fork server and the loop: what connects the driver with the workers of one job."""
 
-    def __init__(self, folder: str, modules: Sequence[str]) -> None:
+    def __init__(
+        self, folder: str, modules: Sequence[str], hear: Callable[[str], None] = lambda _text: None
+    ) -> None:
         self._workers: list[Receiver] = []
         self._server, self._requests, reports, log = _start_server(folder, modules)
-        self._writer = LogWriter()
+        self._writer = LogWriter(hear)
         self._loop = asyncio.new_event_loop()
         self._loop.set_exception_handler(_tell)
         self._thread = threading.Thread(target=self._loop.run_forever, name="oka-loop", daemon=True)

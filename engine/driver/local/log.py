@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import queue
 import threading
+from collections.abc import Callable
 
 from engine import console
 
 
 class LogWriter:
-    """Writes to the driver's stderr, in the order of the calls."""
+    """Writes to the driver's stderr, in the order of the calls. `hear` is given all of it, too."""
 
-    def __init__(self) -> None:
+    def __init__(self, hear: Callable[[str], None]) -> None:
+        self._hear = hear
         self._texts: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._waiting = 0
@@ -26,6 +28,7 @@ class LogWriter:
 
     def pass_on(self, text: str) -> None:
         """Have the text written, or drop it while too much waits."""
+        self._hear(text)
         with self._lock:
             if self._waiting > _MOST_WAITING:
                 self._dropped += len(text)
