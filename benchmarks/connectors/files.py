@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 PYARROW = Peer(
-    *("pyarrow", "alone", "columnar", None, "files_pyarrow.py"),
+    *("pyarrow", "alone", "columnar", None, "files/files_pyarrow.py"),
     extra="arrow",
     modules=("pyarrow",),
 )

@@ -19,13 +19,13 @@ from operators.sinks import Discard
 from operators.sources import At, Function
 
 LOOP = Peer(
-    *("confluent_kafka", "loop", "per_record", None, "kafka_loop.py"),
+    *("confluent_kafka", "loop", "per_record", None, "topics/kafka_loop.py"),
     extra="kafka",
     modules=("confluent_kafka",),
 )
 """Kafka's client alone: it takes messages and looks at each one's error and value."""
 PRODUCER = Peer(
-    *("confluent_kafka", "producer", "per_record", None, "kafka_producer.py"),
+    *("confluent_kafka", "producer", "per_record", None, "topics/kafka_producer.py"),
     extra="kafka",
     modules=("confluent_kafka",),
 )
@@ -86,8 +86,17 @@ class KafkaJson(KafkaRead):
     name, record_bytes = "kafka-json", 200
     peers = (
         LOOP,
-        Peer("bytewax", "per_record", "per_record", "bytewax", "bytewax_kafka.py", most_tasks=1),
-        Peer("quixstreams", "per_record", "per_record", "quix", "quix_kafka.py", most_tasks=1),
+        Peer(
+            "bytewax",
+            "per_record",
+            "per_record",
+            "bytewax",
+            "topics/bytewax_kafka.py",
+            most_tasks=1,
+        ),
+        Peer(
+            "quixstreams", "per_record", "per_record", "quix", "topics/quix_kafka.py", most_tasks=1
+        ),
     )
     format = Json()
 

@@ -12,8 +12,8 @@ from operators.sinks import Collect, Discard
 from operators.sources import ParquetFiles
 
 ENGINES = (
-    Peer("duckdb", "sql", "columnar", "files", "files_group_by.py"),
-    Peer("polars", "lazy", "columnar", "files", "files_group_by.py"),
+    Peer("duckdb", "sql", "columnar", "files", "files/files_group_by.py"),
+    Peer("polars", "lazy", "columnar", "files", "files/files_group_by.py"),
 )
 
 

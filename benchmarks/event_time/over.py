@@ -16,7 +16,9 @@ from benchmarks.works import WorkCase
 from engine.programs.kafka import Kafka
 from operators import Stream
 
-QUIX = Peer("quixstreams", "sliding_window", "records", "quix", "quix_over.py", most_tasks=1)
+QUIX = Peer(
+    "quixstreams", "sliding_window", "records", "quix", "event_time/quix_over.py", most_tasks=1
+)
 
 
 class Over(EventTimeWork):

@@ -96,7 +96,7 @@ PYTHON_QUERIES = {
     "q1": "SELECT auction, bidder, EUROS(price) AS price, date_time, extra FROM bid",
     "q2": "SELECT auction, price FROM bid WHERE IS_ASKED_FOR(auction)",
 }
-"""Those with functions in Python (`peers/programs/flink_python_nexmark.py`)."""
+"""Those with functions in Python (`peers/programs/nexmark/flink_python_nexmark.py`)."""
 QUERIES = {
     "q0": "SELECT auction, bidder, price, date_time, extra FROM bid",
     "q1": "SELECT auction, bidder, 0.908 * price AS price, date_time, extra FROM bid",

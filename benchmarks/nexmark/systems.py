@@ -26,11 +26,15 @@ FLINK_SQL = JvmPeer(FLINK, "sql", "columnar", None, "oka-peers.jar", needs_jar=T
 """Says what it needs, and how to install that."""
 PYTHON_PEERS: dict[str, Peer] = {
     "bytewax": Peer(
-        *("bytewax", "per_record", "per_record", "bytewax", "bytewax_nexmark.py"), most_tasks=1
+        *("bytewax", "per_record", "per_record", "bytewax", "nexmark/bytewax_nexmark.py"),
+        most_tasks=1,
     ),
-    "pathway": Peer("pathway", "python_source", "per_record", "pathway", "pathway_nexmark.py"),
+    "pathway": Peer(
+        "pathway", "python_source", "per_record", "pathway", "nexmark/pathway_nexmark.py"
+    ),
     "pyflink": JvmPeer(
-        *("pyflink", "table", "per_record", "pyflink", "flink_python_nexmark.py"), needs_jar=True
+        *("pyflink", "table", "per_record", "pyflink", "nexmark/flink_python_nexmark.py"),
+        needs_jar=True,
     ),
 }
 PYTHON_QUERIES = ("q1", "q2", "q5", "q7", "q8")

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.peers.peer import ENVIRONMENTS, PROGRAMS
+from benchmarks.peers.peer import ENVIRONMENTS, SHARED
 
 FLINK = "flink_java"
 RUNS = 6
@@ -70,7 +70,7 @@ def run_program(
     done = subprocess.run(
         [*command, json.dumps({"result": str(result), **settings})],
         cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(PROGRAMS)},
+        env=os.environ | {"PYTHONPATH": str(SHARED)},
         capture_output=True,
         text=True,
         check=False,

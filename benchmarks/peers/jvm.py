@@ -33,14 +33,14 @@ class JvmPeer(Peer):
 _JAR = ENVIRONMENTS / "flink" / "oka-peers.jar"
 
 JVM_PEERS: tuple[Peer, ...] = (
-    JvmPeer("flink_java", "datastream", "native", None, "flink_java.py", needs_jar=True),
+    JvmPeer("flink_java", "datastream", "native", None, "words/flink_java.py", needs_jar=True),
     JvmPeer(
-        *("flink_java", "datastream_windows", "windows_native", None, "flink_java.py"),
+        *("flink_java", "datastream_windows", "windows_native", None, "words/flink_java.py"),
         needs_jar=True,
         has_rate=False,
     ),
     *(
-        JvmPeer("pyflink", api, like, "pyflink", "flink_python.py", needs_jar=True)
+        JvmPeer("pyflink", api, like, "pyflink", "words/flink_python.py", needs_jar=True)
         for api, like in (
             ("datastream_process", "per_record"),
             ("datastream_thread", "per_record"),
@@ -50,7 +50,7 @@ JVM_PEERS: tuple[Peer, ...] = (
         )
     ),
     *(
-        JvmPeer("spark", api, like, "spark", "spark_streaming.py", has_rate=False)
+        JvmPeer("spark", api, like, "spark", "words/spark_streaming.py", has_rate=False)
         for api, like in (
             ("native", "native"),
             ("pandas_udf", "map_batches"),

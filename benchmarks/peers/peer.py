@@ -126,7 +126,7 @@ class _Running:
             cwd=folder,
             env=os.environ
             | {
-                "PYTHONPATH": str(PROGRAMS),
+                "PYTHONPATH": os.pathsep.join([str(SHARED), str((PROGRAMS / peer.program).parent)]),
                 # The same in all processes, so that they pick the same sink task for a word;
                 # different in each run, since some seeds make dictionaries up to a tenth slower.
                 "PYTHONHASHSEED": str(random.randrange(1, 1 << 32)),
@@ -231,6 +231,8 @@ def _sum(tasks: Sequence[dict[str, Any]]) -> Counter[str]:
 
 
 PROGRAMS = Path(__file__).parent / "programs"
+SHARED = PROGRAMS / "shared"
+"""What programs of all folders import."""
 ENVIRONMENTS = Path(os.environ.get("OKA_PEERS", PROGRAMS.parents[2] / ".peers"))
 _POLL_SECONDS = 0.02
 _LATE_SECONDS = 15.0

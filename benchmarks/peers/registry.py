@@ -11,7 +11,7 @@ from benchmarks.peers.jvm import JVM_PEERS
 from benchmarks.peers.peer import Peer
 
 PYZMQ_PAIR = Peer(
-    *("pyzmq_msgpack_pair", "lists", "per_record", None, "pyzmq_pair.py"),
+    *("pyzmq_msgpack_pair", "lists", "per_record", None, "words/pyzmq_pair.py"),
     extra="bench",
     modules=("msgpack", "zmq"),
 )
@@ -19,7 +19,7 @@ PYZMQ_PAIR = Peer(
 
 PEERS: tuple[Peer, ...] = (
     PYZMQ_PAIR,
-    Peer("multiprocessing_pipe", "lists", "map_batches", None, "multiprocessing_pipe.py"),
+    Peer("multiprocessing_pipe", "lists", "map_batches", None, "words/multiprocessing_pipe.py"),
     *(
         Peer(
             *(system, "lists", "map_batches", None, program),
@@ -28,23 +28,32 @@ PEERS: tuple[Peer, ...] = (
             start_seconds=60.0,
         )
         for system, program in (
-            ("ray_actor_calls", "ray_actors.py"),
-            ("ray_util_queue", "ray_queue.py"),
+            ("ray_actor_calls", "words/ray_actors.py"),
+            ("ray_util_queue", "words/ray_queue.py"),
         )
     ),
-    Peer("bytewax", "per_record", "per_record", "bytewax", "bytewax_flow.py"),
-    Peer("bytewax", "batches", "map_batches", "bytewax", "bytewax_flow.py"),
-    Peer("bytewax", "combined", "map_batches", "bytewax", "bytewax_flow.py"),
+    Peer("bytewax", "per_record", "per_record", "bytewax", "words/bytewax_flow.py"),
+    Peer("bytewax", "batches", "map_batches", "bytewax", "words/bytewax_flow.py"),
+    Peer("bytewax", "combined", "map_batches", "bytewax", "words/bytewax_flow.py"),
     Peer(
-        *("bytewax", "windows", "windows_per_record", "bytewax", "bytewax_flow.py"),
+        *("bytewax", "windows", "windows_per_record", "bytewax", "words/bytewax_flow.py"),
         has_rate=False,
         most_tasks=1,
     ),
-    Peer("pathway", "python_source", "native", "pathway", "pathway_table.py", has_batches=False),
-    Peer("pathway", "python_batches", "native", "pathway", "pathway_table.py"),
-    Peer("pathway", "python_udf", "per_record", "pathway", "pathway_table.py", has_batches=False),
     Peer(
-        *("pathway", "windows", "windows_per_record", "pathway", "pathway_table.py"),
+        "pathway", "python_source", "native", "pathway", "words/pathway_table.py", has_batches=False
+    ),
+    Peer("pathway", "python_batches", "native", "pathway", "words/pathway_table.py"),
+    Peer(
+        "pathway",
+        "python_udf",
+        "per_record",
+        "pathway",
+        "words/pathway_table.py",
+        has_batches=False,
+    ),
+    Peer(
+        *("pathway", "windows", "windows_per_record", "pathway", "words/pathway_table.py"),
         has_batches=False,
         has_rate=False,
     ),

@@ -110,7 +110,7 @@ def _ray_serve(
     proxy_offset: int = 0,
 ) -> System:
     """A mode; its proxy listens so many ports above that of the requests."""
-    peer = _peer("ray_serve", mode, "serve_ray.py")
+    peer = _peer("ray_serve", mode, "serving/serve_ray.py")
     command = _program(peer, proxy_offset)
     return System("ray_serve", mode, handlers, command, peer, environment, start_seconds=120.0)
 
@@ -146,8 +146,8 @@ TASKS = System(
 DEFAULT = _ray_serve("default", _ray, "noop", "hops", "ensemble")
 PROXIED = _ray_serve("haproxy", _proxied, "noop", "hops", "ensemble")
 DIRECT = _ray_serve("direct_ingress", _direct, "noop", proxy_offset=20)
-UVICORN = _server("uvicorn", "asgi", "serve_asgi.py")
-FASTAPI = _server("fastapi", "uvicorn", "serve_fastapi.py")
+UVICORN = _server("uvicorn", "asgi", "serving/serve_asgi.py")
+FASTAPI = _server("fastapi", "uvicorn", "serving/serve_fastapi.py")
 SYSTEMS = (ONE_TASK, TWO_PROCESSES, TASKS, DEFAULT, PROXIED, DIRECT, UVICORN, FASTAPI)
 
 

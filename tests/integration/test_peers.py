@@ -128,7 +128,8 @@ def test_a_program_that_hangs_is_killed_with_all_its_processes(
         subprocess.run([sys.executable, "-c", nested])
         print("waiting for nothing", flush=True)
         time.sleep(600)
-        """
+        """,
+        start_seconds=10.0,  # until it has printed, on a busy machine
     )
     with pytest.raises(RuntimeError, match=r"was not done after \d+ s, expected started-") as error:
         measure(broken)

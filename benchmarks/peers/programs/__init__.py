@@ -1,1 +1,1 @@
-"""Programs of peers: each runs in an environment of its own and imports only its neighbours."""
+"""Programs of peers: each in an environment of its own; it imports neighbours and `shared`."""

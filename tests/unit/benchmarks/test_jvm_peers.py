@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from benchmarks.peers import jvm, peer
-from benchmarks.peers.programs.spark_words import PERIOD, emitted_counts, index_of_value
+from benchmarks.peers.programs.words.spark_words import PERIOD, emitted_counts, index_of_value
 from benchmarks.systems import APIS
 from pipelines.word_windows import WindowApi
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from program import Settings, dictionary
 
-FOLDER = Path(os.environ.get("OKA_PEERS", Path(__file__).parents[3] / ".peers")) / "flink"
+FOLDER = Path(os.environ.get("OKA_PEERS", Path(__file__).parents[4] / ".peers")) / "flink"
 JAR = FOLDER / "oka-peers.jar"
 
 

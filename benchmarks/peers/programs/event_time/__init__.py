@@ -1,0 +1,1 @@
+"""Spans of event time by other systems."""

@@ -1,0 +1,1 @@
+"""Files by other systems."""

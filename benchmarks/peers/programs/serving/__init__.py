@@ -1,0 +1,1 @@
+"""HTTP by other systems."""

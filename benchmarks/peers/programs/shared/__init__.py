@@ -1,0 +1,1 @@
+"""What programs of several folders import: settings, clocks, Flink's jar."""

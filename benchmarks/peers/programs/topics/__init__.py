@@ -1,0 +1,1 @@
+"""Kafka's topics by other systems."""

@@ -1,0 +1,1 @@
+"""Word count by other systems."""
