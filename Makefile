@@ -27,7 +27,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@echo "setting up $(VENV) and building the Rust core: a few minutes the first time"
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet maturin
-	$(BIN)/maturin develop --release --locked --extras ray,arrow,kafka,avro,bench,report,dev
+	$(BIN)/maturin develop --release --locked --extras ray,arrow,kafka,avro,otlp,bench,report,dev
 	@touch $@
 
 $(BUILT): $(INSTALLED) $(RUST)

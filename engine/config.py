@@ -81,6 +81,14 @@ class JobConfig:
 
     progress: once a second: a line (`auto`: on a terminal), a JSON line, or nothing.
 
+    metrics_port: port on which the driver answers scrapes of Prometheus, at /metrics; 0 takes any
+    that is free, and says which. None: it listens on none. docs/metrics.md has the metrics.
+
+    metrics_host: address of that port. Other machines reach it with 0.0.0.0; there is no password.
+
+    otlp_endpoint: where metrics go by OpenTelemetry, as in "http://collector:4318/v1/metrics"; of
+    the extra `otlp`.
+
     checkpoints: where checkpoints go, a folder or "s3://bucket/prefix". None: none are taken, and
     the job fails with the first worker.
 
@@ -137,6 +145,9 @@ class JobConfig:
     resources: Mapping[str, Mapping[str, float]] = dataclasses.field(default_factory=dict)
     progress: Progress = "auto"
     history: str = "auto"
+    metrics_port: int | None = None
+    metrics_host: str = "127.0.0.1"
+    otlp_endpoint: str | None = None
     ray_address: str | None = None
     checkpoints: str | None = None
     checkpoint_interval_seconds: float = 10.0
@@ -174,6 +185,9 @@ class JobConfig:
             _is_text,
         )
         _expect("history", self.history, _HISTORY, _is_text)
+        _expect("metrics_port", self.metrics_port, _METRICS_PORT, _is_port_or_none)
+        _expect("metrics_host", self.metrics_host, "an address such as '0.0.0.0'", _is_text)
+        _expect("otlp_endpoint", self.otlp_endpoint, _OTLP, _is_url_or_none)
         _expect("ray_address", self.ray_address, _ADDRESS, lambda v: v is None or _is_text(v))
         _expect("checkpoints", self.checkpoints, _CHECKPOINTS, lambda v: v is None or _is_text(v))
         _expect("resume", self.resume, _RESUME, lambda v: v is None or _is_text(v))
@@ -257,6 +271,16 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str) and value != ""
 
 
+def _is_port_or_none(value: object) -> bool:
+    return value is None or (type(value) is int and 0 <= value <= 65535)
+
+
+def _is_url_or_none(value: object) -> bool:
+    return value is None or (
+        isinstance(value, str) and re.match(r"https?://[^/]", value) is not None
+    )
+
+
 def _are_texts(value: object) -> bool:
     return isinstance(value, tuple | list) and all(map(_is_text, value))
 
@@ -277,6 +301,8 @@ def _are_resources(value: object) -> bool:
 
 
 _PORT_RANGE = 'None or two ports from 1024 to 65535, the lower one first, as in "20000-20999"'
+_METRICS_PORT = "None or a port from 0 to 65535, where 0 is any that is free"
+_OTLP = "None or a URL such as 'http://collector:4318/v1/metrics'"
 _ADDRESS = "None or an address such as '10.0.0.1:6379'"
 _HISTORY = "'auto', 'off', a folder or a file that ends in .oka"
 _CHECKPOINTS = "None, a folder or 's3://bucket/prefix'"

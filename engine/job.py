@@ -30,13 +30,14 @@ from engine.graph.checks import check_integer
 from engine.graph.sink import FIRST_EPOCH, SinkOperator
 from engine.history.history import History
 from engine.installation.distribution import install_hint
+from engine.monitoring.watch import monitoring
 from engine.placement.nodes import Node
 from engine.placement.place import Placement
 from engine.plan import Pipelines, Plan
 from engine.report.late import LateRecords
 from engine.report.progress import ProgressLine, telling
 from engine.report.result import JobResult, SinkFiles
-from engine.report.samples import Sampler
+from engine.report.samples import Sampler, Watcher
 from engine.report.statistics import JobStatistics
 
 Config = JobConfig | Mapping[str, Any]
@@ -107,10 +108,20 @@ class JobHandle:
         self._ended: float | None = None
         self._finished: Future[JobResult] = Future()
         self._progress = ProgressLine(plan.config.progress, self.cancel)
+        try:
+            self._monitoring = monitoring(plan.config, self._progress.say)
+        except BaseException:
+            launcher.shutdown()
+            raise
         self._history = History(plan.config, self._progress.warn)
-        watchers = (LateRecords(self._warn), self._progress, self._history)
-        self._last_master = self._made(plan, launcher)
+        watchers: list[Watcher] = [LateRecords(self._warn), self._progress, self._history]
+        watchers += [] if self._monitoring is None else [self._monitoring]
         self._sampler = Sampler(lambda: self._master.statistics(), watchers)
+        try:
+            self._last_master = self._made(plan, launcher)
+        except BaseException:
+            self._sampler.end()
+            raise
         self._sampler.start()
         self._thread = threading.Thread(target=self._run, name="oka-master", daemon=True)
         self._thread.start()
@@ -167,6 +178,11 @@ class JobHandle:
     def is_waiting(self) -> bool:
         """Whether no task works, since there is no room on the cluster for some of them."""
         return self._master.is_waiting
+
+    @property
+    def metrics_url(self) -> str | None:
+        """Where Prometheus may scrape the job; None without a `metrics_port`."""
+        return None if self._monitoring is None else self._monitoring.url
 
     def say(self, what: str) -> None:
         """Write a line to stderr, beside the job's progress."""

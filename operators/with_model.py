@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeAlias, TypeVar, get_args
 
@@ -122,6 +122,10 @@ class _WithModel(BatchFunction):
             elif (loaded := self._load_now(model)) is not None:
                 self._loaded = loaded
                 self._apply()
+
+    def metrics(self) -> Mapping[str, Any]:
+        model = None if (current := self._current) is None else current.model
+        return {"model_version": model.version} if isinstance(model, Model) else {}
 
     def cancel(self) -> None:
         with self._changed:

@@ -100,6 +100,7 @@ _TOOLS = {
     "dev": "engine.cli.dev",
     "jobs": "engine.cli.jobs:jobs",
     "k8s": "k8s.command",
+    "metrics": "engine.cli.metrics",
     "report": "benchmarks.report",
     "rescale": "engine.cli.savepoint:rescale",
     "s3": "engine.cli.s3",
@@ -189,6 +190,9 @@ def job_options(command: Command) -> Command:
 @commands.command(cls=PipelineCommand)
 @job_options
 @click.option("--json", "as_json", is_flag=True, help="A JSON line per second, then the result.")
+@click.option(
+    "--metrics-port", type=int, metavar="PORT", help="Port for Prometheus; 0: any that is free."
+)
 @click.option("--checkpoints", metavar="URL", help="Folder or s3://bucket/prefix of checkpoints.")
 @click.option("--resume", metavar="NAME", help="latest, an epoch's number or a savepoint's name.")
 @click.option(

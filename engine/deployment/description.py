@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field
 from typing import Any
 
 from engine.checkpoint import SnapshotEntry
 from engine.config import JobConfig
 from engine.errors import EngineError
 from engine.graph.logical import LogicalOperator
-from engine.metric import Metrics
+from engine.metric import Metrics, metric
 from engine.partitioner import Partitioner
 from engine.service import ServicePlan
 
@@ -107,25 +107,75 @@ class Window:
 
 @dataclass(frozen=True)
 class OperatorStatistics:
-    """Records into and out of one operator of a task."""
+    """Records into and out of one operator of a task, and what became of them."""
 
     name: str
-    records_in: int
-    records_out: int
-    failures: int = 0
-    """How many records it could not take in, and left out."""
-    errors: int = 0
-    """Records that its function failed on, where that does not fail the job."""
+    records_in: int = metric(
+        "sum",
+        "record",
+        "Records into the operator.",
+        MISSING,
+        goes_on=True,
+        exposed="oka_operator_records_in_total",
+        always=True,
+    )
+    records_out: int = metric(
+        "sum",
+        "record",
+        "Records out of the operator; of a sink, those that it has taken.",
+        MISSING,
+        goes_on=True,
+        exposed="oka_operator_records_out_total",
+        always=True,
+    )
+    failures: int = metric(
+        "sum",
+        "",
+        "Things that the operator had to leave out, such as models that do not load.",
+        goes_on=True,
+        exposed="oka_operator_failures_total",
+        always=True,
+    )
+    errors: int = metric(
+        "sum",
+        "record",
+        "Records that the operator's function failed on without failing the job, by `on_error`.",
+        goes_on=True,
+        exposed="oka_operator_error_records_total",
+        always=True,
+    )
     first_error: str | None = None
     """The first of these records, and its error."""
-    late: int = 0
-    """Records that came too late to count."""
-    native: int = 0
-    """Records whose function ran in Rust, or over columns."""
-    fallbacks: int = 0
-    """Batches that held something unusual, and so went through the function itself."""
+    late: int = metric(
+        "sum",
+        "record",
+        "Records that came too late to count: their windows were closed.",
+        goes_on=True,
+        exposed="oka_operator_late_records_total",
+        always=True,
+    )
+    native: int = metric(
+        "sum",
+        "record",
+        "Records whose function ran in Rust, or over columns.",
+        goes_on=True,
+        exposed="oka_operator_native_records_total",
+    )
+    fallbacks: int = metric(
+        "sum",
+        "batch",
+        "Batches that held something unusual, and so went through the function itself.",
+        goes_on=True,
+        exposed="oka_operator_fallback_batches_total",
+    )
     first_fallback: str | None = None
     """The unusual thing in the first of these batches."""
+    checkpointed_keys: int = metric(
+        "sum",
+        "key",
+        "Keys of which the operator keeps something, as it was at the last barrier.",
+        exposed="oka_operator_checkpointed_keys",
+    )
 
     def __add__(self, other: OperatorStatistics) -> OperatorStatistics:
         return OperatorStatistics(
@@ -142,7 +192,7 @@ class OperatorStatistics:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TaskStatistics(Metrics):
     """The measurements of one task since it began to run. A snapshot: it never changes."""
 
@@ -150,14 +200,38 @@ class TaskStatistics(Metrics):
     index: int
     operators: tuple[OperatorStatistics, ...]
     elapsed_seconds: float
-    busy_seconds: float
-    """Time in operators and encoding, at work: on a core, or ready for one."""
-    waiting_seconds: float
-    """Time in operators and the source that they spent waiting, but not for a channel."""
-    idle_seconds: float
-    """Time spent waiting for input, or for the moment an open-load source may emit."""
-    blocked_seconds: float
-    """Time spent waiting for credit from downstream, and at the end for it to take the rest."""
+    busy_seconds: float = metric(
+        "sum",
+        "s",
+        "Time in operators and encoding, at work: on a core, or ready for one.",
+        MISSING,
+        exposed="oka_task_busy_seconds_total",
+        always=True,
+    )
+    waiting_seconds: float = metric(
+        "sum",
+        "s",
+        "Time in operators and the source that they spent waiting, but not for a channel.",
+        MISSING,
+        exposed="oka_task_waiting_seconds_total",
+        always=True,
+    )
+    idle_seconds: float = metric(
+        "sum",
+        "s",
+        "Time spent waiting for input, or for the moment an open-load source may emit.",
+        MISSING,
+        exposed="oka_task_idle_seconds_total",
+        always=True,
+    )
+    blocked_seconds: float = metric(
+        "sum",
+        "s",
+        "Time spent waiting for credit from downstream, and at the end for it to take the rest.",
+        MISSING,
+        exposed="oka_task_blocked_seconds_total",
+        always=True,
+    )
     source_window: Window | None
     """The steady window of a task with a source; `records_in` are those the source emitted."""
     sink_window: Window | None
@@ -166,6 +240,8 @@ class TaskStatistics(Metrics):
     """Serialized histogram of the markers that this task's sinks have observed."""
     final_seconds: float = 0.0
     """From its start until all output of its sinks was final; 0 before that."""
+    parallelism: int = 1
+    """The number of tasks of its vertex."""
 
 
 @dataclass(frozen=True)

@@ -77,6 +77,8 @@ class Checkpoints:
         self._stored = 0
         self._ended: float | None = None
         """When the last was stored."""
+        self._storing = self._committing = 0.0
+        """The seconds that storing the last took, and committing the last that is committed."""
         self._looked: set[str] = set()
         """Nodes of which a task looks whether it reaches the storage, or has."""
         self._first: set[int] = set()
@@ -171,6 +173,8 @@ class Checkpoints:
 
     def mark(self, epoch: int) -> None:
         """All sinks have committed the epoch: older ones can be removed."""
+        if self._ended is not None:
+            self._committing = time.monotonic() - self._ended
 
         def mark() -> None:
             self._log.mark_committed(epoch)
@@ -217,6 +221,8 @@ class Checkpoints:
         return {
             "checkpoints": self._stored,
             "checkpoint_ms": 1e3 * (made.ended - made.started),
+            "checkpoint_store_ms": 1e3 * self._storing,
+            "checkpoint_commit_ms": 1e3 * self._committing,
             "checkpoint_bytes": made.written,
             "checkpoint_age_ms": 1e3 * (time.monotonic() - ended),
         }
@@ -283,6 +289,7 @@ class Checkpoints:
             )
 
     def _store(self, manifest: Manifest) -> EpochStored | StoreFailed | MasterFailed:
+        began = time.monotonic()
         try:
             self._log.store(manifest)
         except StorageError as error:
@@ -292,6 +299,7 @@ class Checkpoints:
         self._manifest = manifest
         self._stored += 1
         self._ended = time.monotonic()
+        self._storing = self._ended - began
         if manifest.savepoint is not None and manifest.savepoint in self._asked:
             request, answer = self._asked.pop(manifest.savepoint)
             if request.parallelism is not None:

@@ -79,7 +79,8 @@ class Sampler:
         Waits for the sample that is being taken, for a second at most.
         """
         self._ended.set()
-        self._thread.join(_PATIENCE_SECONDS)
+        if self._thread.ident is not None:
+            self._thread.join(_PATIENCE_SECONDS)
         if tasks is not None and not self._thread.is_alive():
             self._give(list(self._due), tuple(tasks), is_last=True)
         for watcher in self._watchers:

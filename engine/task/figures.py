@@ -5,12 +5,12 @@ from __future__ import annotations
 import resource
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from engine.checkpoint import TaskSnapshot
+from engine.checkpoint import SnapshotEntry, TaskSnapshot
 from engine.deployment.description import OperatorStatistics, TaskDescription, TaskStatistics
 from engine.deployment.services import Services
 from engine.graph.sink import SinkOperator
@@ -20,6 +20,7 @@ from engine.metric import METRICS, together
 from engine.network import LatencyHistogram, Network, NetworkStatistics
 from engine.task.chain import Chain
 from engine.task.clock import Clock
+from engine.task.snapshots import Snapshots
 from engine.task.source.loop import SourceLoop
 from engine.task.window import SteadyWindow
 
@@ -38,6 +39,7 @@ class Figures:
         network: Network,
         services: Services,
         clock: Clock,
+        snapshots: Snapshots | None = None,
     ) -> None:
         self._description = description
         self._chain = chain
@@ -45,6 +47,7 @@ class Figures:
         self._network = network
         self._services = services
         self._clock = clock
+        self._snapshots = snapshots
         self.received = 0
         """Records that came through the input gate."""
         self._is_sink = isinstance(description.operators[-1].operator, SinkOperator)
@@ -123,7 +126,7 @@ class Figures:
         return TaskStatistics(
             vertex=self._description.vertex,
             index=self._description.index,
-            operators=tuple(self._operators(self._records_in())),
+            operators=tuple(self._with_keys(self._operators(self._records_in()))),
             elapsed_seconds=elapsed,
             busy_seconds=inside - waiting,
             waiting_seconds=waiting,
@@ -142,6 +145,8 @@ class Figures:
             ),
             lag_records=0 if self._source is None else self._source.lag,
             checkpoint_pause_ms=1e3 * self._longest_pause,
+            checkpointed_bytes=0 if (kept := self._kept) is None else kept.bytes,
+            parallelism=self._description.parallelism,
         )
 
     def counts(self) -> Counts:
@@ -171,6 +176,18 @@ class Figures:
         unopened = self._description.operators[len(found) :]
         found += [OperatorStatistics(operator.name, 0, 0) for operator in unopened]
         return self._counted.with_operators(found)
+
+    @property
+    def _kept(self) -> SnapshotEntry | None:
+        """What the task's last snapshot holds."""
+        return None if self._snapshots is None else self._snapshots.last
+
+    def _with_keys(self, operators: list[OperatorStatistics]) -> Iterator[OperatorStatistics]:
+        """The operators' statistics, with the keys in the task's last snapshot."""
+        keys = {} if (kept := self._kept) is None else kept.keys
+        for operator, told in zip(self._description.operators, operators, strict=True):
+            number = keys.get(operator.identity)
+            yield replace(told, checkpointed_keys=number) if number else told
 
     def _records(self) -> tuple[int, int]:
         """The records into the task, or out of its source, and those out of its last operator."""

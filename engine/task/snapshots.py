@@ -7,7 +7,13 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeAlias
 
-from engine.checkpoint import SnapshotWriter, TaskSnapshot, open_storage, read_snapshot
+from engine.checkpoint import (
+    SnapshotEntry,
+    SnapshotWriter,
+    TaskSnapshot,
+    open_storage,
+    read_snapshot,
+)
 from engine.deployment.description import SnapshotFailed, SnapshotWritten, Start
 from engine.deployment.reply import text_of
 from engine.errors import CheckpointError, EngineError, StorageError
@@ -28,6 +34,8 @@ class Snapshots:
         self.start = start
         self.epoch = start.last
         """The last epoch that the task has taken part in; the thread of the task counts it."""
+        self.last: SnapshotEntry | None = None
+        """The last that is written; any thread may look."""
         self._storage = open_storage(start.url)
         self._attempt = attempt
         self._writer = SnapshotWriter(self._storage, start.generation, pickle=pickle)
@@ -80,6 +88,7 @@ class Snapshots:
                 if not (snapshot.finished and isinstance(error, StorageError)):
                     return
             else:
+                self.last = entry
                 self._say(SnapshotWritten(self._attempt, epoch, entry, commits))
                 return
             self._closed.wait(_AGAIN_SECONDS)

@@ -89,7 +89,7 @@ class Task:
             self._chained = rest if behind is None else [replace(first, operator=behind), *rest]
         self._last_operator = description.operators[-1].name
         self._figures = Figures(
-            description, self.chain, self._source, network, self._services, clock
+            description, self.chain, self._source, network, self._services, clock, snapshots
         )
         self._deliver: Deliver = self._figures.observe
 

@@ -1,0 +1,1 @@
+"""What monitoring systems are told of a job: Prometheus, and collectors of OpenTelemetry."""

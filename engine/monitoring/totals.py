@@ -1,0 +1,99 @@
+"""Counters of one task that never go backwards, whatever becomes of the task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from engine.deployment.description import OperatorStatistics, TaskStatistics
+from engine.metric import Metric, declared
+from engine.network import LatencyHistogram
+
+Key = tuple[int | None, str]
+"""An operator of the task, by its place in the chain, or None, and the name of a metric."""
+
+
+class Totals:
+    """The counters of one task, since the driver has seen it first.
+
+    A task that begins again counts from 0, or from its last checkpoint, where it `goes_on`: totals
+    of the first kind go on from where they were, and of the second they wait until the task has
+    come there again, so that each record counts once. If the task has other tasks' counts, since
+    the job was resumed or rescaled, only what it adds to them counts.
+    """
+
+    def __init__(self, *, has_counts: bool) -> None:
+        """`has_counts` says whether the task may have counts that the driver has not seen grow."""
+        self._has_counts = has_counts
+        self.task: TaskStatistics | None = None
+        """As it was seen last."""
+        self._least: dict[Key, float] = {}
+        """What no total falls below."""
+        self._added: dict[Key, float] = {}
+        """What is added to what the task counts."""
+        self._past: list[bytes] = []
+        """Its latencies before it began again."""
+
+    def take(self, task: TaskStatistics) -> None:
+        """Take in what the task counts now."""
+        before, self.task = self.task, task
+        if before is None:
+            if self._has_counts:
+                self._go_on_from({}, task)
+            return
+        has_others = task.parallelism != before.parallelism
+        if not has_others and task.elapsed_seconds >= before.elapsed_seconds:
+            return
+        self.task = before
+        shown = dict(self.values())
+        self.task = task
+        self._least = shown
+        for key, metric, _ in counters(task):
+            if not metric.goes_on:
+                self._added[key] = shown.get(key, 0)
+        if has_others:
+            self._go_on_from(shown, task)
+        if before.latency is not None:
+            self._past.append(before.latency)
+
+    def values(self) -> Iterator[tuple[Key, float]]:
+        """The totals."""
+        for key, _, value in () if self.task is None else counters(self.task):
+            total = max(value + self._added.get(key, 0), self._least.get(key, 0))
+            self._least[key] = total
+            yield key, total
+
+    def add_latencies(self, histogram: LatencyHistogram) -> None:
+        """Add all latencies that the task has observed."""
+        if len(self._past) > 1:
+            merged = LatencyHistogram()
+            for each in self._past:
+                merged.merge(each)
+            self._past = [merged.to_bytes()]
+        now = None if self.task is None else self.task.latency
+        for past in (*self._past, *([] if now is None else [now])):
+            histogram.merge(past)
+
+    def _go_on_from(self, shown: dict[Key, float], task: TaskStatistics) -> None:
+        for key, metric, value in counters(task):
+            if metric.goes_on:
+                self._added[key] = shown.get(key, 0) - value
+
+
+def counters(task: TaskStatistics) -> Iterator[tuple[Key, Metric, float]]:
+    """The counters of a task and of its operators."""
+    for name, metric in _OF_TASK:
+        yield (None, name), metric, getattr(task, name)
+    for at, operator in enumerate(task.operators):
+        for name, metric in _OF_OPERATOR:
+            yield (at, name), metric, getattr(operator, name)
+
+
+def is_counter(metric: Metric) -> bool:
+    """Whether what is exposed of it only grows."""
+    return metric.exposed is not None and metric.exposed.endswith("_total")
+
+
+_OF_TASK = [(name, each) for name, each in declared(TaskStatistics).items() if is_counter(each)]
+_OF_OPERATOR = [
+    (name, each) for name, each in declared(OperatorStatistics).items() if is_counter(each)
+]
