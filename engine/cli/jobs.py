@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,30 +33,31 @@ def jobs(job: str | None, folder: Path | None, as_json: bool) -> None:
     """
     if job is not None:
         one = find(job, folder)
-        click.echo(json.dumps(_in_json(one)) if as_json else _told(one))
+        with _whole(one):
+            click.echo(json.dumps(_in_json(one)) if as_json else _shown(_told(one)))
         return
     found = list(filter(None, map(_read, histories(folder or jobs_folder()))))
     if as_json:
         for each in found:
-            click.echo(json.dumps(_in_json(each)))
+            click.echo(json.dumps(each))
         return
     if not found:
         click.echo(f"no job of this user has a history in {folder or jobs_folder()} yet")
         return
     rows = [
         (
-            each.path.name.removesuffix(SUFFIX),
-            each.state,
-            _when(each.since),
-            duration(each.seconds * 1e6),
-            f"{each.records:,}",
+            each["job"],
+            each["state"],
+            _when(each["since"]),
+            duration(each["seconds"] * 1e6),
+            f"{each['records']:,}",
         )
         for each in found
     ]
-    click.echo(table(("job", "state", "began", "ran for", "records"), rows, names=3))
+    click.echo(_shown(table(("job", "state", "began", "ran for", "records"), rows, names=3)))
     for each in found:
-        if each.failure:
-            click.echo(f"  {each.path.name.removesuffix(SUFFIX)}: {each.failure}")
+        if each["failure"]:
+            click.echo(_shown(f"  {each['job']}: {each['failure']}"))
 
 
 @click.command()
@@ -67,7 +70,9 @@ def jobs(job: str | None, folder: Path | None, as_json: bool) -> None:
 )
 def ui(job: str, trace: Path) -> None:
     """Export the history of a job: FILE, or its name in `oka jobs`."""
-    text = json.dumps(chrome_trace(find(job, None)))
+    history = find(job, None)
+    with _whole(history):
+        text = json.dumps(chrome_trace(history))
     try:
         trace.write_text(text, encoding="utf-8")
     except OSError as error:
@@ -91,11 +96,30 @@ def find(job: str, folder: Path | None) -> JobHistory:
     return JobHistory.read(found[-1])
 
 
-def _read(path: Path) -> JobHistory | None:
+def _read(path: Path) -> dict[str, Any] | None:
+    """A job of the list; None if its file begins just now, is damaged, or is somebody else's."""
     try:
-        return JobHistory.read(path)
+        history = JobHistory.read(path)
+        with _whole(history):
+            return _in_json(history)
     except ConfigError:
-        return None  # it begins just now, or is somebody else's
+        return None
+
+
+@contextmanager
+def _whole(history: JobHistory) -> Iterator[None]:
+    """Raise ConfigError where records lack what they have to have, as in a file that was forged."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise ConfigError(
+            f"{history.path} is damaged: {type(error).__name__}: {error}, expected what a job wrote"
+        ) from error
+
+
+def _shown(text: str) -> str:
+    """The text without codes that control a terminal: a file may be somebody else's."""
+    return "".join(each if each.isprintable() or each in "\n\t" else "?" for each in text)
 
 
 def _told(history: JobHistory) -> str:

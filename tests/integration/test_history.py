@@ -5,6 +5,9 @@ from __future__ import annotations
 import gzip
 import json
 import logging
+import os
+import random
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -173,3 +176,42 @@ def test_what_is_no_history_is_refused(tmp_path: Path) -> None:
         result = said(wrong, "--folder", tmp_path)
         assert isinstance(result.exception, engine.ConfigError)
     assert "no job of this user" in said("--folder", tmp_path).output
+
+
+def test_the_last_words_of_a_worker_are_told(tmp_path: Path) -> None:
+    def leave(n: int) -> int:
+        sys.stderr.write("\x1b[31mout of paper\n")
+        sys.stderr.flush()
+        os._exit(3)
+
+    path = tmp_path / "job.oka"
+    with pytest.raises(engine.WorkerLost):
+        engine.execute(source(Collection([1])).map(leave).sink(Collect()), history=str(path))
+    history = JobHistory.read(path)
+    assert history.error is not None
+    assert history.error["task"] == "collection -> map -> collect[0]"
+    assert history.error["status"] == "exited with status 3"
+    assert "out of paper" in history.error["log"]
+    assert any("out of paper" in line["text"] for line in history["log"])
+    output = said(path).output
+    assert "exited with status 3" in output
+    assert "?[31mout of paper" in output
+
+
+def test_forged_files_are_refused_or_shown(tmp_path: Path) -> None:
+    path = tmp_path / "job.oka"
+    run(source(Collection([1])).map(str).sink(Collect()), history=str(path))
+    records = [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
+    values = random.Random(4)
+    wrong: list[Any] = [None, -1, "x", [], {}, [None], {"a": 1}, 1e300, True]
+    for _ in range(40):
+        forged = [dict(record) for record in records]
+        for record in values.sample(forged, 3):
+            record[values.choice(list(record))] = values.choice(wrong)
+        path.write_bytes(gzip.compress("\n".join(map(json.dumps, forged)).encode() + b"\n"))
+        for result in (
+            said(path),
+            said("--folder", tmp_path),
+            CliRunner().invoke(ui, [str(path), "--trace", str(tmp_path / "trace.json")]),
+        ):
+            assert result.exception is None or isinstance(result.exception, engine.ConfigError)
