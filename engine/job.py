@@ -293,6 +293,7 @@ class JobHandle:
                 name, parallelism = request.savepoint, request.parallelism
                 if name is None or parallelism is None:
                     raise
+            self._history.note("rescaled", parallelism=parallelism, savepoint=name)
             self._plan = self._plan.rescaled(parallelism, name)
             self._config = self._plan.config
             self._last_master = self._made(self._plan, open_launcher(self._plan))

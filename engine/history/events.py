@@ -66,7 +66,7 @@ class Events:
                 case StepDone(task, step, attempt):
                     done[step, attempt].append(task)
                 case StepFailed(task, step, attempt, error):
-                    yield "event", {"event": "task failed", "task": self._names[task], "step": step}
+                    done[step, attempt].append(task)
                     yield from self._error(error, task)
                 case WorkerGone(task, error):
                     yield "event", {"event": "worker lost", "task": self._names[task]}

@@ -72,7 +72,8 @@ class History:
         """
 
         def records() -> Iterator[Record]:
-            self._samples = Samples(execution)
+            counted = None if self._samples is None else self._samples.counted
+            self._samples = Samples(execution, counted)
             yield {"kind": "plan", **planned(logical, execution, ways())}
 
         self._events = Events(execution)

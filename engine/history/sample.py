@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from operator import attrgetter
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from engine.deployment.description import TaskStatistics
 from engine.graph.execution import ExecutionGraph
@@ -12,6 +12,7 @@ from engine.history.retention import Record
 from engine.metric import merged
 from engine.network import LatencyHistogram
 
+Number = TypeVar("Number", int, float)
 Place: TypeAlias = tuple[str, int]
 """A vertex and the index of a task."""
 
@@ -22,9 +23,16 @@ class Samples:
     Counts are those since the snapshot before, shares of time are in thousandths. Columns have the
     order of the plan; one that is zero is left out. Of many tasks there is less often a record:
     those of a second have at most 64 rows.
+
+    Invariant: the counts of an operator add up to all that it has counted. What it does again after
+    a failure or a rescale is not counted twice; `counted` has what it had before.
     """
 
-    def __init__(self, graph: ExecutionGraph) -> None:
+    def __init__(
+        self, graph: ExecutionGraph, counted: Mapping[int, tuple[int, ...]] | None = None
+    ) -> None:
+        self.counted = dict(counted or {})
+        """The most that each operator had counted, by its number."""
         self._graph = graph
         self._places = [(each.job_vertex.name, each.index) for each in graph.vertices]
         self._of_operators = self._of_tasks = _Snapshot({}, 0.0)
@@ -32,9 +40,10 @@ class Samples:
 
     def records(self, tasks: Sequence[TaskStatistics], t: float) -> Iterator[Record]:
         """The records of a snapshot at this time."""
-        now = _Snapshot({(each.vertex, each.index): each for each in tasks}, t)
-        if not now.tasks:
+        if not tasks:
             return
+        found = {(each.vertex, each.index): each for each in tasks}
+        now = _Snapshot({**self._of_operators.tasks, **found}, t)  # some may not have answered
         yield self._sample(now)
         self._of_operators = now
         if t - self._of_tasks.t >= 0.95 * len(self._places) / _ROWS_PER_SECOND:
@@ -49,10 +58,14 @@ class Samples:
         for vertex in self._graph.job.vertices:
             places = self._places[first : first + vertex.parallelism]
             first += vertex.parallelism
-            by_task = [now.counts(place, before) for place in places]
-            for at in range(len(vertex.operators)):
-                rows = [task[at] for task in by_task if at < len(task)]
-                counts.append(tuple(map(sum, zip(*rows, strict=True))) or _NO_COUNTS)
+            by_task = [now.counts[place] for place in places if place in now.counts]
+            for operator, rows in zip(vertex.operators, zip(*by_task, strict=True), strict=False):
+                total = tuple(map(sum, zip(*rows, strict=True)))
+                most = self.counted.get(operator.id, _NO_COUNTS)
+                counts.append(_risen(total, most))
+                self.counted[operator.id] = tuple(map(max, total, most))
+            if not by_task:
+                counts += [_NO_COUNTS] * len(vertex.operators)
             spent = [now.times(place, before) for place in places]
             times.append(tuple(map(sum, zip(*spent, strict=True))))
         tasks = list(now.tasks.values())
@@ -67,8 +80,7 @@ class Samples:
 
     def _tasks(self, now: _Snapshot) -> Record:
         before = self._of_tasks
-        counted = [now.counts(place, before) for place in self._places]
-        ends = [(task[0][0], task[-1][1]) if task else (0, 0) for task in counted]
+        ends = [_risen(now.ends(place), before.ends(place)) for place in self._places]
         moments = [now.moments(place) for place in self._places]
         return {
             **_begun("tasks", before, now),
@@ -99,31 +111,30 @@ class _Snapshot:
         self.tasks = tasks
         self.t = t
         self._times = {place: _times_of(task) for place, task in tasks.items()}
-        self._counts = {
+        self.counts = {
             place: [_counts_of(each) for each in task.operators] for place, task in tasks.items()
         }
 
-    def counts(self, place: Place, before: _Snapshot) -> list[tuple[int, ...]]:
-        """What each operator of a task has counted since; one that begins again counts anew."""
-        now, was = self._counts.get(place, []), before._counts.get(place)
-        if was is None or len(was) != len(now):
-            return now
-        return [
-            tuple(a - b if a > b else 0 for a, b in zip(new, old, strict=True))
-            for new, old in zip(now, was, strict=True)
-        ]
+    def ends(self, place: Place) -> tuple[int, ...]:
+        """Records into the first operator of a task, and out of its last."""
+        counts = self.counts.get(place)
+        return (counts[0][0], counts[-1][1]) if counts else (0, 0)
 
     def times(self, place: Place, before: _Snapshot) -> tuple[float, ...]:
         """The seconds of a task since: all, and those of each share."""
         now, was = self._times.get(place, _NO_TIME), before._times.get(place)
         if was is None or was[0] > now[0]:  # it has begun again
             return now
-        return tuple(a - b if a > b else 0.0 for a, b in zip(now, was, strict=True))
+        return _risen(now, was)
 
     def moments(self, place: Place) -> tuple[float, ...]:
         """What is of the moment."""
         task = self.tasks.get(place)
         return _NO_MOMENT if task is None else tuple(map(_rounded, _moments_of(task)))
+
+
+def _risen(now: tuple[Number, ...], before: tuple[Number, ...]) -> tuple[Number, ...]:
+    return tuple(a - b if a > b else type(a)() for a, b in zip(now, before, strict=True))
 
 
 def _begun(kind: str, before: _Snapshot, now: _Snapshot) -> Record:
