@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,11 +11,12 @@ from typing import Any
 import click
 
 from engine.errors import ConfigError
+from engine.history import view
 from engine.history.places import SUFFIX, histories, jobs_folder
 from engine.history.reading import JobHistory
 from engine.history.trace import chrome_trace
 from engine.report.tables import table
-from engine.units import duration, measure, rate
+from engine.units import duration
 
 
 @click.command()
@@ -33,8 +33,8 @@ def jobs(job: str | None, folder: Path | None, as_json: bool) -> None:
     """
     if job is not None:
         one = find(job, folder)
-        with _whole(one):
-            click.echo(json.dumps(_in_json(one)) if as_json else _shown(_told(one)))
+        with whole(one):
+            click.echo(json.dumps(_in_json(one)) if as_json else told(one))
         return
     found = list(filter(None, map(_read, histories(folder or jobs_folder()))))
     if as_json:
@@ -48,16 +48,16 @@ def jobs(job: str | None, folder: Path | None, as_json: bool) -> None:
         (
             each["job"],
             each["state"],
-            _when(each["since"]),
+            view.when(each["since"]),
             duration(each["seconds"] * 1e6),
             f"{each['records']:,}",
         )
         for each in found
     ]
-    click.echo(_shown(table(("job", "state", "began", "ran for", "records"), rows, names=3)))
+    click.echo(view.shown(table(("job", "state", "began", "ran for", "records"), rows, names=3)))
     for each in found:
         if each["failure"]:
-            click.echo(_shown(f"  {each['job']}: {each['failure']}"))
+            click.echo(view.shown(f"  {each['job']}: {each['failure']}"))
 
 
 @click.command()
@@ -71,7 +71,7 @@ def jobs(job: str | None, folder: Path | None, as_json: bool) -> None:
 def ui(job: str, trace: Path) -> None:
     """Export the history of a job: FILE, or its name in `oka jobs`."""
     history = find(job, None)
-    with _whole(history):
+    with whole(history):
         text = json.dumps(chrome_trace(history))
     try:
         trace.write_text(text, encoding="utf-8")
@@ -100,14 +100,14 @@ def _read(path: Path) -> dict[str, Any] | None:
     """A job of the list; None if its file begins just now, is damaged, or is somebody else's."""
     try:
         history = JobHistory.read(path)
-        with _whole(history):
+        with whole(history):
             return _in_json(history)
     except ConfigError:
         return None
 
 
 @contextmanager
-def _whole(history: JobHistory) -> Iterator[None]:
+def whole(history: JobHistory) -> Iterator[None]:
     """Raise ConfigError where records lack what they have to have, as in a file that was forged."""
     try:
         yield
@@ -117,69 +117,14 @@ def _whole(history: JobHistory) -> Iterator[None]:
         ) from error
 
 
-def _shown(text: str) -> str:
-    """The text without codes that control a terminal: a file may be somebody else's."""
-    return "".join(each if each.isprintable() or each in "\n\t" else "?" for each in text)
-
-
-def _told(history: JobHistory) -> str:
+def told(history: JobHistory) -> str:
     """A job on a page of a terminal."""
-    began = f"job {history.name!r}: {history.state}, began {_when(history.since)}"
-    parts = [f"{began}, ran for {duration(history.seconds * 1e6)}, {history.records:,} records"]
-    parts.append(table(*_operators(history), names=1))
-    parts += _checkpoints(history)
-    events = [each for each in history["event"] if each.get("event") == "warning"]
-    parts += [f"{_moment(each)}  {each.get('text', '')}" for each in events[-_MANY:]]
+    operators = table(view.COLUMNS, [row.cells for row in view.rows(history)], names=1)
+    parts = [*view.summary(history), operators, *view.news(history, _MANY)]
     if log := history["log"]:
         parts += ["\nlast lines of the log:", *(str(each.get("text")) for each in log[-_MANY:])]
-    if history.failure:
-        parts.append(f"\n{history.failure}")
-    if (error := history.error) is not None:
-        for part in ("traceback", "log"):
-            if error.get(part):
-                parts.append(f"\n{str(error[part]).rstrip()}")
-        if error.get("hint"):
-            parts.append(f"\nhint: {error['hint']}")
-    return "\n".join(parts)
-
-
-def _operators(history: JobHistory) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """A row for each operator: its counts, and the rates and shares of the last sample."""
-    plan, totals = history.plan, history.operators()
-    names = {each["id"]: each["name"] for each in plan["operators"]}
-    last = history["sample"][-1] if history["sample"] else {}
-    order = [each for vertex in plan["vertices"] for each in vertex["operators"]]
-    out = last.get("out", ())
-    rates = dict(zip(order, out, strict=True)) if len(out) == len(order) else {}
-    rows = []
-    for at, vertex in enumerate(plan["vertices"]):
-        for each in vertex["operators"]:
-            count = totals[each]
-            shares = [last.get(share, ()) for share in ("busy", "waiting", "blocked", "idle")]
-            rows.append(
-                (
-                    names[each],
-                    str(vertex["parallelism"]),
-                    f"{count['in']:,}",
-                    f"{count['out']:,}",
-                    rate(rates.get(each, 0) / (last.get("seconds") or 1.0)),
-                    *(f"{share[at] / 10:.0f}%" if at < len(share) else "0%" for share in shares),
-                )
-            )
-    return _COLUMNS, rows
-
-
-def _checkpoints(history: JobHistory) -> list[str]:
-    stored = [each for each in history.checkpoints.values() if "stored" in each]
-    if not history.checkpoints:
-        return []
-    if not stored:
-        return ["no checkpoint was stored"]
-    last = stored[-1]
-    took = duration((last["stored"] - last["began"]) * 1e6)
-    number = sum(each.get("of", 1) for each in stored)
-    size = measure(last.get("bytes", 0), "byte")
-    return [f"checkpoints: {number} stored, the last ({last['epoch']}) in {took}, of {size}"]
+    parts += [f"\n{part}" for part in view.end(history)]
+    return view.shown("\n".join(parts))
 
 
 def _in_json(history: JobHistory) -> dict[str, Any]:
@@ -197,13 +142,4 @@ def _in_json(history: JobHistory) -> dict[str, Any]:
     }
 
 
-def _moment(record: dict[str, Any]) -> str:
-    return f"{record['t']:9.1f} s"
-
-
-def _when(seconds: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
-
-
-_COLUMNS = ("operator", "tasks", "in", "out", "out/s", "busy", "waiting", "blocked", "idle")
 _MANY = 20

@@ -106,6 +106,7 @@ _TOOLS = {
     "s3": "engine.cli.s3",
     "savepoint": "engine.cli.savepoint:savepoint",
     "testbed": "benchmarks.testbed.command",
+    "top": "engine.cli.top",
     "ui": "engine.cli.jobs:ui",
 }
 _BENCHMARKS = {

@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.errors import ConfigError
 from engine.history.errors import in_a_line
-from engine.history.file import SCHEMA, read_lines
+from engine.history.file import SCHEMA, HistoryReader, read_lines
 from engine.history.places import is_running
 from engine.history.retention import Record, decoded, joined
 
@@ -135,6 +135,31 @@ class JobHistory:
     def _last_step(self) -> str:
         steps = self["step"]
         return f", in the step {steps[-1]['step']!r}" if steps else ""
+
+
+class Follower:
+    """Reads the history of a running job again and again."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._begin()
+
+    def history(self) -> JobHistory:
+        """The history as it is now; raises OSError where the file is gone."""
+        self._found.add(self._reader.lines())
+        if self._reader.is_replaced:
+            self._reader.close()
+            self._begin()
+            self._found.add(self._reader.lines())
+        return self._found
+
+    def close(self) -> None:
+        """Close the file; idempotent."""
+        self._reader.close()
+
+    def _begin(self) -> None:
+        self._reader = HistoryReader(self._path)
+        self._found = JobHistory(self._path)
 
 
 def task_names(plan: Record) -> Iterator[str]:
