@@ -10,7 +10,7 @@ from pathlib import Path
 
 from engine.history.file import UNFINISHED, read_lines
 from engine.history.process import is_alive
-from engine.history.retention import Record, decoded
+from engine.history.retention import Record, decoded, is_of
 
 
 def jobs_folder() -> Path:
@@ -33,7 +33,7 @@ def new_path(history: str, name: str) -> Path:
             first = first_record(path)
             if first is None:
                 raise FileExistsError(f"{path} is no history of a job")
-            if is_running(path, first):
+            if _is_written(path, first):
                 raise FileExistsError(f"{path} is the history of a job that is running")
         return path
     folder = jobs_folder() if history == "auto" else Path(history)
@@ -83,6 +83,11 @@ def is_running(path: Path, first: Record) -> bool:
         return False
 
 
+def _is_written(path: Path, first: Record) -> bool:
+    """Whether a job may still write to the file; its process may have other jobs by now."""
+    return is_running(path, first) and not any(is_of("end", line) for line in read_lines(path))
+
+
 def _remove_oldest(folder: Path) -> None:
     """Leave room for one more; whatever cannot be removed stays."""
     for path in folder.glob(f".*{SUFFIX}{UNFINISHED}"):
@@ -93,8 +98,8 @@ def _remove_oldest(folder: Path) -> None:
     for path in left[: max(0, len(left) - MOST_JOBS + 1)]:
         with contextlib.suppress(OSError):
             first = first_record(path)
-            is_ours = first is not None or path.stat().st_size == 0
-            if is_ours and not (first is not None and is_running(path, first)):
+            is_left = path.stat().st_size == 0 if first is None else not _is_written(path, first)
+            if is_left:
                 path.unlink()
 
 

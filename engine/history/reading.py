@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from engine.errors import ConfigError
 from engine.history.errors import in_a_line
 from engine.history.file import SCHEMA, HistoryReader, read_lines
 from engine.history.places import is_running
-from engine.history.retention import Record, decoded, joined
+from engine.history.retention import Record, decoded, is_of, joined
 
 
 class JobHistory:
@@ -28,11 +28,15 @@ class JobHistory:
         self._kinds: dict[str, list[Record]] = defaultdict(list)
 
     @classmethod
-    def read(cls, path: Path) -> JobHistory:
-        """The history in a file; raises ConfigError if it is none."""
+    def read(cls, path: Path, without: Sequence[str] = ()) -> JobHistory:
+        """The history in a file; raises ConfigError if it is none.
+
+        `without` are kinds of records to leave out: most of a file are the `tasks` of samples.
+        """
         found = cls(path)
         try:
-            found.add(read_lines(path))
+            lines = read_lines(path)
+            found.add(line for line in lines if not any(is_of(kind, line) for kind in without))
         except OSError as error:
             raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
         if found.job.get("schema") != SCHEMA:

@@ -34,6 +34,11 @@ def decoded(line: bytes) -> Record | None:
     return record if isinstance(record.get("t"), int | float) else None
 
 
+def is_of(kind: str, line: bytes) -> bool:
+    """Whether a line that a job wrote is of this kind, as far as its beginning tells."""
+    return f'"kind":"{kind}"'.encode() in line[:_BEGINNING]
+
+
 def compacted(lines: Iterable[bytes], most_bytes: int) -> list[bytes]:
     """The lines that are kept; compressed, they take no more than so many bytes."""
     kinds: dict[str, list[Record]] = defaultdict(list)
@@ -172,3 +177,5 @@ _MOST = {
 _MOST_OTHERS = 100
 _WHOLE = ("job", "end")
 """Kinds that a history always has."""
+_BEGINNING = 60
+"""Bytes of a line, in which its kind is."""

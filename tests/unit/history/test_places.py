@@ -16,9 +16,12 @@ from engine.history.process import is_alive, this_process
 from engine.history.retention import encoded
 
 
-def write(path: Path, process: Any = None, *, seconds_ago: float = 1000.0) -> Path:
+def write(
+    path: Path, process: Any = None, *, ended: bool = False, seconds_ago: float = 1000.0
+) -> Path:
     record = {"kind": "job", "t": 0.0, "schema": "oka.job/1", "process": process}
-    HistoryWriter(path, [encoded(record)]).close()
+    end = [encoded({"t": 1.0, "kind": "end"})] if ended else []
+    HistoryWriter(path, [encoded(record), *end]).close()
     at = path.stat().st_mtime - seconds_ago
     os.utime(path, (at, at))
     return path
@@ -49,6 +52,7 @@ def test_the_last_jobs_are_kept_and_what_is_no_history_or_runs(tmp_path: Path) -
     (tmp_path / "000.oka").write_text("a file of the user's")
     os.utime(tmp_path / "000.oka", (0, 0))
     write(tmp_path / "001.oka", this_process(), seconds_ago=2000.0)
+    write(tmp_path / "002.oka", this_process(), ended=True, seconds_ago=1998.0)
     (tmp_path / "notes.txt").write_text("mine")
     new = new_path(str(tmp_path), "job")
     left = histories(tmp_path)
@@ -66,6 +70,8 @@ def test_a_file_is_taken_again_unless_it_is_somebody_elses(tmp_path: Path) -> No
     write(path, this_process())
     with pytest.raises(FileExistsError, match="a job that is running"):
         new_path(str(path), "x")
+    write(path, this_process(), ended=True)
+    assert new_path(str(path), "x") == path
     path.write_text("the user's")
     with pytest.raises(FileExistsError, match="no history of a job"):
         new_path(str(path), "x")
