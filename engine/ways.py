@@ -18,12 +18,15 @@ from engine.task.native import stretches
 def ways(logical: LogicalGraph, execution: ExecutionGraph, job: Native) -> Mapping[int, str]:
     """The way of each operator with functions of records, by its id; `job` is the job's setting.
 
-    It is "native", "over columns", or "Python" with the reason.
+    It is "native", "over columns", or "Python" with the reason; without functions, what the
+    operator says.
     """
+    told = {each.id: each.operator.properties.way for each in logical.operators}
+    found = {number: way for number, way in told.items() if way is not None}
     functions = [each for each in logical.operators if each.operator.properties.functions]
     if _has_requests(logical):
-        return {each.id: "Python: the job answers requests" for each in functions}
-    found = {each.id: _way(each, each.native or job) for each in functions}
+        return found | {each.id: "Python: the job answers requests" for each in functions}
+    found |= {each.id: _way(each, each.native or job) for each in functions}
     rows = logical.takes_rows()
     for vertex in execution.job.vertices:
         delivers = any(edge.output is None for edge in execution.job.outputs(vertex))

@@ -146,6 +146,9 @@ class Properties:
     """Its functions of records, each with the number of its arguments. They run in Rust, without
     Python, where their bytecode is understood."""
 
+    way: str | None = None
+    """How it treats records, as `oka plan` shall say it, where it has no `functions` that tell."""
+
     check: "Callable[[Any], None] | None" = None
     """Raises TypeError for records or columns that it does not take. In a job with requests, the
     operator before it in its chain then counts as having failed on their record."""

@@ -60,7 +60,11 @@ class TriggeredWindows(Process, GivesTime):
             "computed": repr(self.function.computed.meaning),
         }
         return Properties(
-            alone=not by.is_keyed, on_error=self.on_error, outputs=(LATE,), meaning=meaning
+            alone=not by.is_keyed,
+            on_error=self.on_error,
+            outputs=(LATE,),
+            way=f"{in_words(self.function.trigger)} in Python",
+            meaning=meaning,
         )
 
     def open(self, context: TaskContext) -> BatchFunction:

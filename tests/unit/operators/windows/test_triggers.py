@@ -10,7 +10,9 @@ import pytest
 
 import engine
 import engine.testing
+from engine.config import JobConfig
 from engine.errors import GraphError
+from engine.plan import Plan
 from operators import (
     Accumulator,
     Calendar,
@@ -402,6 +404,12 @@ def test_counts_are_positive(wrong: Any) -> None:
 def test_only_a_trigger_purges(wrong: Any) -> None:
     with pytest.raises(GraphError, match="Purging"):
         Purging(wrong)
+
+
+def test_the_plan_tells_the_trigger() -> None:
+    counts = windowed(TEN, emit=Purging(CountTrigger(2))).count()
+    plan = Plan.of(counts.sink(Collect()), JobConfig())
+    assert list(plan.ways.values()) == ["Purging(CountTrigger) in Python"]
 
 
 def test_what_one_trigger_kept_is_none_of_another() -> None:
