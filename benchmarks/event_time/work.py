@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from benchmarks.peers.flink import FLINK, Found, run_flink
 from benchmarks.peers.jvm import JvmPeer
 from benchmarks.works import Work, WorkCase
+from engine.graph.operator import Properties
+from engine.graph.source import SourceOperator
 from engine.report.result import JobResult
 from operators import Pipeline, Stream, TaskContext, source
 from operators.sinks import Collect
-from operators.sources import Function
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -72,12 +73,8 @@ class EventTimeWork(Work):
 
     def pipeline(self, case: WorkCase) -> Pipeline:
         """The results of each batch: their number and the sum of their numbers."""
-        file, tasks = str(self.file), case.parallelism
-        read = batches if case.api == "columnar" else tuples
         times: Any = "time" if case.api == "columnar" else COLUMNS.index("time")
-        records: Stream[Any] = source(
-            Function(lambda context: read(file, context, tasks, case.batch_size))
-        )
+        records: Stream[Any] = source(Records(str(self.file), columnar=case.api == "columnar"))
         timed = records.with_event_time(times, unit="ms")
         return (
             self.results(timed, case.api).map_batches(partial(summed, self.number)).sink(Collect())
@@ -106,6 +103,23 @@ class EventTimeWork(Work):
         return self.first[0]
 
 
+class Records(SourceOperator[Any]):
+    """The records of a file, which every task has: columns, or a tuple for each."""
+
+    def __init__(self, file: str, *, columnar: bool) -> None:
+        self.file = file
+        self.columnar = columnar
+
+    @property
+    def properties(self) -> Properties:
+        """Whether records are columns, and that it never waits."""
+        return Properties(emits_columns=self.columnar, never_waits=True, goes_on=False)
+
+    def open(self, context: TaskContext) -> Iterator[Any]:
+        """The share of a task, in batches."""
+        return (batches if self.columnar else tuples)(self.file, context)
+
+
 def summed(number: Any, results: Any) -> list[tuple[int, int]]:
     """The number of these results, and the sum of theirs."""
     return [(len(results), number(results))]
@@ -130,23 +144,21 @@ def write_records(file: Path, records: int, users: int, step_ms: int) -> None:
             out.write(pa.record_batch(list(columns), names=list(COLUMNS)))
 
 
-def batches(file: str, context: TaskContext, tasks: int, most: int) -> Iterator[pa.RecordBatch]:
+def batches(file: str, context: TaskContext) -> Iterator[pa.RecordBatch]:
     """A task's share of the file, as columns."""
     import pyarrow as pa
 
     with pa.memory_map(file) as memory:
         reader = pa.ipc.open_file(memory)
-        for number in range(context.index, reader.num_record_batches, tasks):
+        for number in range(context.index, reader.num_record_batches, context.parallelism):
             block = reader.get_batch(number)
-            for at in range(0, len(block), most):
-                yield block.slice(at, most)
+            for at in range(0, len(block), context.batch_size):
+                yield block.slice(at, context.batch_size)
 
 
-def tuples(
-    file: str, context: TaskContext, tasks: int, most: int
-) -> Iterator[list[tuple[int, ...]]]:
+def tuples(file: str, context: TaskContext) -> Iterator[list[tuple[int, ...]]]:
     """A task's share of the file, a tuple for each record."""
-    for batch in batches(file, context, tasks, most):
+    for batch in batches(file, context):
         yield list(zip(*(column.to_pylist() for column in batch.columns), strict=True))
 
 
