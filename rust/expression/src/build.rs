@@ -1,184 +1,107 @@
 //! A tree as instructions, of which each has its operation and its registers.
 //!
-//! Registers of the tree are numbered anew: those of constants come first, and are loaded once.
+//! Registers of the tree are numbered anew: those of constants come first, and are loaded once. Behind them are those of
+//! arguments.
 
 use crate::arithmetic::Operator;
-use crate::calls::{self, Call};
+use crate::calls;
+use crate::code::{Code, Next, Operation, Part, Register, Taken, Way};
 use crate::compare::Comparison;
 use crate::containers::{Class, Name};
-use crate::emit::Piece;
 use crate::format::Format;
+use crate::parts::Parts;
 use crate::tree::{Block, Constant, End, Expression, Given, Step};
 use oka_compute::{Path, Step as PathStep};
 use thiserror::Error;
-
-/// Where a value is.
-pub(crate) type Register = usize;
 
 /// What of a function is not known.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{0}")]
 pub struct Unknown(pub String);
 
-/// A function as instructions.
+/// Makes instructions of functions that have their registers together.
 #[derive(Debug)]
-pub(crate) struct Function {
-    /// The values of the first registers; the arguments are in the next ones.
+pub(crate) struct Builder {
+    /// The values of the first registers.
     pub(crate) constants: Vec<Constant>,
-    /// The number of all registers.
-    pub(crate) registers: usize,
-    pub(crate) code: Code,
-    /// Whether the record is looked into, and not only passed on.
-    pub(crate) looks_inside: bool,
-    /// Whether nothing is computed of the record, which is a part of the result.
-    pub(crate) is_passed_on: bool,
-}
-
-/// Instructions one after the other, and what comes behind them.
-#[derive(Debug)]
-pub(crate) struct Code {
-    pub(crate) instructions: Box<[(Register, Operation)]>,
-    pub(crate) end: Next,
-}
-
-#[derive(Debug)]
-pub(crate) enum Next {
-    Return(Register),
-    /// The result, as it is encoded.
-    Emit(Box<[Piece]>),
-    Branch(Register, Box<[Code; 2]>),
-    Skip,
-}
-
-/// What gives a register its value.
-#[derive(Debug)]
-pub(crate) enum Operation {
-    Item(Register, Register),
-    /// The item at an index.
-    At(Register, i64),
-    /// The value of a dict under a name: its bytes as they are if nothing is computed of it.
-    Field(Register, Name, bool),
-    /// That, or else the last, or else None.
-    Get(Register, Name, Option<Register>),
-    Attribute(Register, Path),
-    Slice(Register, [Register; 3]),
-    Tuple(Box<[Register]>),
-    List(Box<[Register]>),
-    Dict(Box<[(Register, Register)]>),
-    /// A dict whose keys are different texts.
-    Named(Box<[(Register, Register)]>),
-    Merge(Register, Register),
-    Extend(Register, Register),
-    Binary(Operator, Register, Register),
-    Negative(Register),
-    Positive(Register),
-    Invert(Register),
-    Not(Register),
-    Truth(Register),
-    Compare(Comparison, Register, Register),
-    Is(Register, Register),
-    In(Register, Register),
-    Format(Format, Register),
-    JoinText(Box<[Register]>),
-    Call(Call, Box<[Register]>),
-    Instance(Register, Box<[Class]>),
-    Unpack(Register, usize),
-    /// The body for each item, which is in the second register then.
-    Each(Register, Register, Box<Code>),
-}
-
-impl Operation {
-    /// Calls `f` with each register that it reads, but for those of a body.
-    pub(crate) fn each_operand(&self, f: &mut impl FnMut(Register)) {
-        match self {
-            Self::At(a, _)
-            | Self::Field(a, ..)
-            | Self::Attribute(a, _)
-            | Self::Negative(a)
-            | Self::Positive(a)
-            | Self::Invert(a)
-            | Self::Not(a)
-            | Self::Truth(a)
-            | Self::Format(_, a)
-            | Self::Instance(a, _)
-            | Self::Unpack(a, _)
-            | Self::Each(a, ..) => f(*a),
-            Self::Item(a, b)
-            | Self::Merge(a, b)
-            | Self::Extend(a, b)
-            | Self::Binary(_, a, b)
-            | Self::Compare(_, a, b)
-            | Self::Is(a, b)
-            | Self::In(a, b) => [*a, *b].into_iter().for_each(f),
-            Self::Get(a, _, default) => [*a].into_iter().chain(*default).for_each(f),
-            Self::Slice(a, [start, stop, step]) => {
-                [*a, *start, *stop, *step].into_iter().for_each(f);
-            }
-            Self::Tuple(all) | Self::List(all) | Self::JoinText(all) | Self::Call(_, all) => {
-                all.iter().copied().for_each(f);
-            }
-            Self::Dict(pairs) | Self::Named(pairs) => {
-                pairs
-                    .iter()
-                    .flat_map(|(key, value)| [*key, *value])
-                    .for_each(f);
-            }
-        }
-    }
-}
-
-/// Makes instructions of an expression, whose names of fields are added to those that there are.
-pub(crate) fn build(expression: &Expression, names: &mut Vec<String>) -> Result<Function, Unknown> {
-    let mut constants = Vec::new();
-    collect(&expression.body, &mut constants);
-    let first = constants.len();
-    let mut builder = Builder {
-        constants: &constants,
-        next_constant: 0,
-        registers: first + expression.arguments,
-        names,
-        arguments: first..first + expression.arguments,
-        looks_inside: false,
-    };
-    let scope = (first..builder.registers).collect();
-    let code = builder.code(&expression.body, scope)?;
-    let (registers, looks_inside) = (builder.registers, builder.looks_inside);
-    Ok(Function {
-        constants,
-        registers,
-        code,
-        looks_inside,
-        is_passed_on: false,
-    })
-}
-
-/// The constants of a block, in the order in which the builder comes to them.
-fn collect(block: &Block, constants: &mut Vec<Constant>) {
-    for step in &block.steps {
-        match &step.given {
-            Given::Body(body) => collect(body, constants),
-            Given::Constant(constant) if step.operation == "constant" => {
-                constants.push(constant.clone());
-            }
-            Given::Constant(_) => {}
-        }
-    }
-    if let End::Branch(_, then, otherwise) = &block.end {
-        collect(then, constants);
-        collect(otherwise, constants);
-    }
-}
-
-struct Builder<'b> {
-    constants: &'b [Constant],
     next_constant: Register,
-    registers: usize,
-    names: &'b mut Vec<String>,
+    /// By register: what a tuple or a dict is made of.
+    pub(crate) displays: Vec<Option<Display>>,
     arguments: std::ops::Range<Register>,
-    looks_inside: bool,
+    /// What is looked for in each argument.
+    pub(crate) parts: Vec<Parts>,
+    /// The names of fields.
+    pub(crate) names: Vec<String>,
 }
 
-impl Builder<'_> {
+/// The registers of what a tuple or a dict is made of; the keys of the dict are different texts.
+#[derive(Clone, Debug)]
+pub(crate) enum Display {
+    Tuple(Box<[Register]>),
+    Named(Box<[(Register, Register)]>),
+}
+
+impl Builder {
+    /// Of these expressions, which are built in this order, with so many arguments for all of them.
+    pub(crate) fn new<'e>(
+        expressions: impl Iterator<Item = &'e Expression>,
+        arguments: usize,
+    ) -> Self {
+        let mut constants = Vec::new();
+        expressions.for_each(|expression| collect(&expression.body, &mut constants));
+        let first = constants.len();
+        Self {
+            constants,
+            next_constant: 0,
+            displays: vec![None; first + arguments],
+            arguments: first..first + arguments,
+            parts: (0..arguments).map(|_| Parts::new()).collect(),
+            names: Vec::new(),
+        }
+    }
+
+    /// The register of an argument.
+    pub(crate) fn argument(&self, index: usize) -> Register {
+        self.arguments.start + index
+    }
+
+    /// Which argument is in a register.
+    pub(crate) fn argument_in(&self, register: Register) -> Option<usize> {
+        self.arguments
+            .contains(&register)
+            .then(|| register - self.arguments.start)
+    }
+
+    /// The instructions of a function of what is in these registers.
+    pub(crate) fn function(
+        &mut self,
+        expression: &Expression,
+        arguments: &[Register],
+    ) -> Result<Code, Unknown> {
+        if expression.arguments != arguments.len() {
+            let count = expression.arguments;
+            return Err(Unknown(format!("a function of {count} arguments")));
+        }
+        self.code(&expression.body, arguments.to_vec())
+    }
+
+    /// A register that nothing else has.
+    pub(crate) fn register(&mut self) -> Register {
+        self.displays.push(None);
+        self.displays.len() - 1
+    }
+
+    /// An instruction with the register that it fills.
+    pub(crate) fn instruction(&mut self, operation: Operation) -> (Register, Operation) {
+        let into = self.register();
+        self.displays[into] = match &operation {
+            Operation::Tuple(items) => Some(Display::Tuple(items.clone())),
+            Operation::Named(pairs) => Some(Display::Named(pairs.clone())),
+            _ => None,
+        };
+        (into, operation)
+    }
+
     /// The instructions of a block; `scope` has the registers of the tree.
     fn code(&mut self, block: &Block, mut scope: Vec<Register>) -> Result<Code, Unknown> {
         let mut instructions = Vec::new();
@@ -188,10 +111,14 @@ impl Builder<'_> {
                 self.next_constant += 1;
                 continue;
             }
+            if let Some(known) = self.known(step, &scope)? {
+                scope.push(known);
+                continue;
+            }
             let operation = self.operation(step, &scope)?;
-            let into = self.register();
-            instructions.push((into, operation));
-            scope.push(into);
+            let instruction = self.instruction(operation);
+            scope.push(instruction.0);
+            instructions.push(instruction);
         }
         let end = match &block.end {
             End::Return(register) => Next::Return(placed(&scope, *register)?),
@@ -203,36 +130,34 @@ impl Builder<'_> {
                 Next::Branch(condition, Box::new([then, otherwise]))
             }
         };
-        Ok(Code {
-            instructions: instructions.into(),
-            end,
-        })
+        Ok(Code { instructions, end })
     }
 
-    fn register(&mut self) -> Register {
-        self.registers += 1;
-        self.registers - 1
+    /// The register that has the item of a tuple or a dict already, which is never looked into then.
+    fn known(&self, step: &Step, scope: &[Register]) -> Result<Option<Register>, Unknown> {
+        let ("item", &[value, key]) = (&*step.operation, &step.operands[..]) else {
+            return Ok(None);
+        };
+        let (value, key) = (placed(scope, value)?, placed(scope, key)?);
+        Ok(match (&self.displays[value], self.constant(key)) {
+            (Some(Display::Tuple(items)), Some(Constant::Int(index))) => {
+                let index = usize::try_from(*index).ok();
+                index.and_then(|index| items.get(index).copied())
+            }
+            (Some(Display::Named(pairs)), Some(name @ Constant::Text(_))) => {
+                let mut pairs = pairs.iter();
+                let pair = pairs.find(|(key, _)| self.constant(*key) == Some(name));
+                pair.map(|(_, value)| *value)
+            }
+            _ => None,
+        })
     }
 
     fn operation(&mut self, step: &Step, scope: &[Register]) -> Result<Operation, Unknown> {
         let operands = step.operands.iter().map(|operand| placed(scope, *operand));
         let operands = operands.collect::<Result<Vec<_>, _>>()?;
-        let passes_on = matches!(&*step.operation, "tuple" | "list" | "dict" | "is");
-        if !passes_on
-            && operands
-                .iter()
-                .any(|operand| self.arguments.contains(operand))
-        {
-            self.looks_inside = true;
-        }
         Ok(match (&*step.operation, &operands[..], &step.given) {
-            ("item", &[value, key], _) => match self.constant(key) {
-                Some(Constant::Text(name)) => {
-                    Operation::Field(value, self.name(&name.clone()), false)
-                }
-                Some(Constant::Int(index)) => Operation::At(value, *index),
-                _ => Operation::Item(value, key),
-            },
+            ("item", &[value, key], _) => self.item(value, key),
             ("slice", &[value, start, stop, step], _) => {
                 Operation::Slice(value, [start, stop, step])
             }
@@ -291,6 +216,43 @@ impl Builder<'_> {
         })
     }
 
+    fn item(&mut self, value: Register, key: Register) -> Operation {
+        match self.constant(key) {
+            Some(Constant::Text(name)) => {
+                let name = self.name(&name.clone());
+                if self.arguments.contains(&value) {
+                    return Operation::Part(self.field(value, name), Taken::AsValue);
+                }
+                Operation::Field(value, name, Taken::AsValue)
+            }
+            Some(&Constant::Int(index)) => match usize::try_from(index) {
+                Ok(place) if self.arguments.contains(&value) => {
+                    let argument = value - self.arguments.start;
+                    let part = Part {
+                        argument,
+                        number: self.parts[argument].item(place),
+                        register: value,
+                        way: Way::Item(index),
+                    };
+                    Operation::Part(part, Taken::AsValue)
+                }
+                _ => Operation::At(value, index),
+            },
+            _ => Operation::Item(value, key),
+        }
+    }
+
+    /// The field of an argument.
+    fn field(&mut self, register: Register, name: Name) -> Part {
+        let argument = register - self.arguments.start;
+        Part {
+            argument,
+            number: self.parts[argument].field(&name),
+            register,
+            way: Way::Field(name),
+        }
+    }
+
     fn dict(&self, operands: &[Register]) -> Operation {
         let (pairs, _) = operands.as_chunks::<2>();
         let pairs: Box<[_]> = pairs.iter().map(|[key, value]| (*key, *value)).collect();
@@ -312,8 +274,11 @@ impl Builder<'_> {
             && let Some(Constant::Text(key)) = self.constant(*key)
             && default.len() < 2
         {
-            let name = self.name(&key.clone());
-            return Ok(Operation::Get(*value, name, default.first().copied()));
+            let (name, default) = (self.name(&key.clone()), default.first().copied());
+            if self.arguments.contains(value) {
+                return Ok(Operation::GetPart(self.field(*value, name), default));
+            }
+            return Ok(Operation::Get(*value, name, default));
         }
         let call = calls::method(name, operands.len());
         let call = call.ok_or_else(|| {
@@ -336,6 +301,23 @@ impl Builder<'_> {
             self.names.len() - 1
         });
         Name::new(number, text)
+    }
+}
+
+/// The constants of a block, in the order in which the builder comes to them.
+fn collect(block: &Block, constants: &mut Vec<Constant>) {
+    for step in &block.steps {
+        match &step.given {
+            Given::Body(body) => collect(body, constants),
+            Given::Constant(constant) if step.operation == "constant" => {
+                constants.push(constant.clone());
+            }
+            Given::Constant(_) => {}
+        }
+    }
+    if let End::Branch(_, then, otherwise) = &block.end {
+        collect(then, constants);
+        collect(otherwise, constants);
     }
 }
 

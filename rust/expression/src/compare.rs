@@ -45,7 +45,7 @@ pub(crate) fn compare<'a>(
 
 /// Two numbers of which one is a NaN have no order: they are unequal, and nothing else holds.
 #[inline]
-fn holds(comparison: Comparison, order: Option<Ordering>) -> bool {
+pub(crate) fn holds(comparison: Comparison, order: Option<Ordering>) -> bool {
     match comparison {
         Comparison::Less => order == Some(Ordering::Less),
         Comparison::LessOrEqual => matches!(order, Some(Ordering::Less | Ordering::Equal)),

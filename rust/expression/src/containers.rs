@@ -1,9 +1,10 @@
 //! Items and slices of containers, and containers made of others.
 
+use crate::code::Taken;
 use crate::compare::{equal, find, same};
 use crate::unusual::Unusual;
 use crate::value::{Computed, Kind, Value, collected, utf8};
-use crate::view::{Reading, first};
+use crate::view;
 use bumpalo::Bump;
 use oka_compute::value::{self as encoded, Reader, extension};
 use oka_compute::{Path, encode};
@@ -32,20 +33,24 @@ impl Name {
         }
     }
 
-    /// `value[name]`, or None where the dict has no such key. It may be left as it is encoded.
+    /// As a key is encoded.
+    pub(crate) fn encoded(&self) -> &[u8] {
+        &self.encoded
+    }
+
+    /// `value[name]`, or None where the dict has no such key.
     #[inline]
     pub(crate) fn find<'a>(
         &'a self,
         value: Value<'a>,
-        as_bytes: bool,
+        taken: Taken,
         arena: &'a Bump,
     ) -> Result<Option<Value<'a>>, Unusual> {
         match value {
             Value::View(view) if view.kind() == Kind::Dict => {
                 match view.field(&self.encoded, &self.guess, arena)? {
                     None => Ok(None),
-                    Some(bytes) if as_bytes => Ok(Some(Value::Opaque(bytes))),
-                    Some(bytes) => crate::view::value(bytes, arena).map(Some),
+                    Some(bytes) => taken.value(bytes, arena).map(Some),
                 }
             }
             Value::Foreign(foreign) if foreign.kind() == Kind::Dict => {
@@ -327,7 +332,7 @@ pub(crate) fn attribute<'a>(value: Value<'a>, path: &Path, arena: &'a Bump) -> C
             _,
         ) => {
             let found = path.find(bytes).map_err(|_| Unusual::NoField)?;
-            Ok(first(found, Reading::Whole, arena)?.0)
+            view::first(found, arena)
         }
         _ => Err(Unusual::Opaque),
     }

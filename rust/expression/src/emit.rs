@@ -1,7 +1,9 @@
-//! Results that are encoded piece by piece: tuples and dicts that nobody looks at are never made.
+//! Results that are encoded piece by piece: tuples and dicts that nobody looks at are never made, and what is only passed
+//! on stays as it is encoded.
 
-use crate::build::{Code, Function, Next, Operation, Register};
-use crate::tree::Constant;
+use crate::build::{Builder, Display};
+use crate::code::{Code, Next, Operation, Part, Register, Taken, Way};
+use crate::parts::WHOLE;
 use crate::unusual::Unusual;
 use crate::value::Value;
 use crate::write::write;
@@ -11,135 +13,139 @@ use oka_compute::encode;
 /// A part of the encoding of a result.
 #[derive(Debug)]
 pub(crate) enum Piece {
-    /// The same in each.
-    Bytes(Vec<u8>),
+    /// The same in each: the first so many of these.
+    Bytes([u8; BLOCK], usize),
     /// The value of a register, with so many containers around it.
     Value(Register, usize),
+    /// A part of an argument, with so many containers around it.
+    Part(Part, usize),
 }
 
-/// Appends the pieces.
+/// Appends the first so many bytes: of a few, one block or two at once, if there are bytes enough.
 #[inline]
-pub(crate) fn append(
-    out: &mut Vec<u8>,
-    pieces: &[Piece],
-    registers: &[Value<'_>],
-) -> Result<(), Unusual> {
-    for piece in pieces {
-        match piece {
-            Piece::Bytes(bytes) => out.extend_from_slice(bytes),
-            Piece::Value(register, depth) => match registers[*register] {
-                // Short ones cannot be too deep.
-                Value::Opaque(bytes) if bytes.len() < MOST_DEPTH => out.extend_from_slice(bytes),
-                value => write(out, value, *depth)?,
-            },
-        }
+pub(crate) fn append_first(out: &mut Vec<u8>, bytes: &[u8], length: usize) {
+    let end = out.len() + length;
+    if let Some(block) = bytes.first_chunk::<BLOCK>()
+        && length <= BLOCK
+    {
+        out.extend_from_slice(block);
+        out.truncate(end);
+    } else if let (Some(first), Some(last)) =
+        (bytes.first_chunk::<8>(), bytes[..length].last_chunk::<8>())
+        && length <= 16
+    {
+        out.extend_from_slice(first);
+        out.truncate(end - 8);
+        out.extend_from_slice(last);
+    } else {
+        out.extend_from_slice(&bytes[..length]);
     }
+}
+
+/// Appends a value that is encoded already, with these bytes behind it, and so many containers around it.
+#[inline]
+pub(crate) fn append_encoded(
+    out: &mut Vec<u8>,
+    bytes: &[u8],
+    length: usize,
+    depth: usize,
+) -> Result<(), Unusual> {
+    // Short ones cannot be too deep.
+    if depth > 0 && length >= MOST_DEPTH {
+        return write(out, Value::Opaque(&bytes[..length]), depth);
+    }
+    append_first(out, bytes, length);
     Ok(())
 }
 
-/// Has the function end in pieces. A record of results is a pair of the result and the argument, if `is_keyed`.
-pub(crate) fn emit(function: &mut Function, is_keyed: bool) {
-    let first = function.constants.len();
-    let mut made = vec![None; function.registers];
-    find_displays(&function.code, &mut made);
-    let displays = Displays {
-        constants: &function.constants,
-        made,
+/// Has functions one after the other end in pieces: the last one gives the results. Whether the value of each argument is
+/// needed, beside its parts.
+pub(crate) fn emit<'c>(
+    codes: impl Iterator<Item = &'c mut Code> + DoubleEndedIterator,
+    builder: &Builder,
+) -> Vec<bool> {
+    let mut uses = Uses {
+        computed: vec![false; builder.displays.len()],
+        emitted: vec![false; builder.displays.len()],
     };
-    end_in_pieces(&mut function.code, &|register| {
+    let mut codes: Vec<_> = codes.collect();
+    if let Some(last) = codes.last_mut() {
+        last.each_end(&mut |code| end_in_pieces(code, builder));
+    }
+    codes
+        .iter_mut()
+        .rev()
+        .for_each(|code| uses.drop_unused(code));
+    codes
+        .iter_mut()
+        .for_each(|code| take_bytes(code, &uses.computed));
+    let arguments = (0..builder.parts.len()).map(|index| builder.argument(index));
+    arguments.map(|register| uses.computed[register]).collect()
+}
+
+fn end_in_pieces(code: &mut Code, builder: &Builder) {
+    if let Next::Return(register) = code.end {
         let mut pieces = Vec::new();
-        if is_keyed {
-            push_bytes(&mut pieces, |out| encode::array(out, 2));
-        }
-        displays.push(&mut pieces, register, usize::from(is_keyed));
-        if is_keyed {
-            pieces.push(Piece::Value(first, 1));
-        }
-        pieces
-    });
-    let mut uses = Uses::default();
-    uses.computed.resize(function.registers, false);
-    uses.drop_unused(&mut function.code);
-    take_bytes(&mut function.code, &uses.computed);
-    function.looks_inside &= uses.computed[first];
-    function.is_passed_on = !uses.computed[first];
-}
-
-/// A tuple or a dict of values.
-#[derive(Clone, Debug)]
-enum Display {
-    Tuple(Box<[Register]>),
-    Named(Box<[(Register, Register)]>),
-}
-
-/// The displays outside of loops, by their registers.
-fn find_displays(code: &Code, made: &mut [Option<Display>]) {
-    for (into, operation) in &code.instructions {
-        made[*into] = match operation {
-            Operation::Tuple(items) => Some(Display::Tuple(items.clone())),
-            Operation::Named(pairs) => Some(Display::Named(pairs.clone())),
-            _ => None,
-        };
-    }
-    if let Next::Branch(_, ways) = &code.end {
-        ways.iter().for_each(|way| find_displays(way, made));
+        push(&mut pieces, builder, register, 0);
+        code.end = Next::Emit(pieces.into());
     }
 }
 
-struct Displays<'f> {
-    constants: &'f [Constant],
-    made: Vec<Option<Display>>,
-}
-
-impl Displays<'_> {
-    fn push(&self, pieces: &mut Vec<Piece>, register: Register, depth: usize) {
-        if let Some(constant) = self.constants.get(register) {
-            let (arena, mut encoded) = (Bump::new(), Vec::new());
-            if write(&mut encoded, constant.value(&arena), depth).is_ok() {
-                return push_bytes(pieces, |out| out.extend_from_slice(&encoded));
+/// The pieces of a value with so many containers around it.
+fn push(pieces: &mut Vec<Piece>, builder: &Builder, register: Register, depth: usize) {
+    if let Some(constant) = builder.constants.get(register) {
+        let (arena, mut encoded) = (Bump::new(), Vec::new());
+        if write(&mut encoded, constant.value(&arena), depth).is_ok() {
+            return push_bytes(pieces, |out| out.extend_from_slice(&encoded));
+        }
+    }
+    match &builder.displays[register] {
+        Some(Display::Tuple(items)) if depth < MOST_DEPTH => {
+            push_bytes(pieces, |out| encode::array(out, items.len()));
+            for item in items {
+                push(pieces, builder, *item, depth + 1);
             }
         }
-        match &self.made[register] {
-            Some(Display::Tuple(items)) if depth < MOST_DEPTH => {
-                push_bytes(pieces, |out| encode::array(out, items.len()));
-                for item in items {
-                    self.push(pieces, *item, depth + 1);
-                }
+        Some(Display::Named(pairs)) if depth < MOST_DEPTH => {
+            push_bytes(pieces, |out| encode::map(out, pairs.len()));
+            for (key, value) in pairs {
+                push(pieces, builder, *key, depth + 1);
+                push(pieces, builder, *value, depth + 1);
             }
-            Some(Display::Named(pairs)) if depth < MOST_DEPTH => {
-                push_bytes(pieces, |out| encode::map(out, pairs.len()));
-                for (key, value) in pairs {
-                    self.push(pieces, *key, depth + 1);
-                    self.push(pieces, *value, depth + 1);
-                }
-            }
-            _ => pieces.push(Piece::Value(register, depth)),
         }
+        _ => pieces.push(match builder.argument_in(register) {
+            Some(argument) => Piece::Part(
+                Part {
+                    argument,
+                    number: WHOLE,
+                    register,
+                    way: Way::Whole,
+                },
+                depth,
+            ),
+            None => Piece::Value(register, depth),
+        }),
     }
 }
 
 fn push_bytes(pieces: &mut Vec<Piece>, append: impl FnOnce(&mut Vec<u8>)) {
-    if !matches!(pieces.last(), Some(Piece::Bytes(_))) {
-        pieces.push(Piece::Bytes(Vec::new()));
-    }
-    if let Some(Piece::Bytes(bytes)) = pieces.last_mut() {
-        append(bytes);
-    }
-}
-
-fn end_in_pieces(code: &mut Code, pieces: &impl Fn(Register) -> Vec<Piece>) {
-    match &mut code.end {
-        Next::Return(register) => code.end = Next::Emit(pieces(*register).into()),
-        Next::Branch(_, ways) => ways.iter_mut().for_each(|way| end_in_pieces(way, pieces)),
-        Next::Emit(_) | Next::Skip => {}
+    let mut bytes = Vec::new();
+    append(&mut bytes);
+    for byte in bytes {
+        match pieces.last_mut() {
+            Some(Piece::Bytes(block, length @ 0..BLOCK)) => {
+                block[*length] = byte;
+                *length += 1;
+            }
+            _ => pieces.push(Piece::Bytes([byte; BLOCK], 1)),
+        }
     }
 }
 
-#[derive(Default)]
+/// By register: whether something is computed of it, and whether it is encoded.
 struct Uses {
-    /// By register: whether something is computed of it. Else it is encoded, or is nothing at all.
     computed: Vec<bool>,
-    emitted: Vec<Register>,
+    emitted: Vec<bool>,
 }
 
 impl Uses {
@@ -148,11 +154,11 @@ impl Uses {
         match &mut code.end {
             Next::Return(register) => self.computed[*register] = true,
             Next::Emit(pieces) => {
-                self.emitted
-                    .extend(pieces.iter().filter_map(|piece| match piece {
-                        Piece::Value(register, _) => Some(*register),
-                        Piece::Bytes(_) => None,
-                    }));
+                for piece in pieces {
+                    if let Piece::Value(register, _) = piece {
+                        self.emitted[*register] = true;
+                    }
+                }
             }
             Next::Branch(condition, ways) => {
                 ways.iter_mut().for_each(|way| self.drop_unused(way));
@@ -162,7 +168,7 @@ impl Uses {
         }
         let mut kept = Vec::new();
         for (into, mut operation) in std::mem::take(&mut code.instructions).into_iter().rev() {
-            let is_used = self.computed[into] || self.emitted.contains(&into);
+            let is_used = self.computed[into] || self.emitted[into];
             if !is_used && matches!(operation, Operation::Tuple(_) | Operation::Named(_)) {
                 continue;
             }
@@ -173,15 +179,33 @@ impl Uses {
             kept.push((into, operation));
         }
         kept.reverse();
-        code.instructions = kept.into();
+        code.instructions = kept;
     }
 }
 
-/// Has fields that are only encoded again be taken as they are.
+/// Has what is only encoded again be taken as it is: as a piece, if it is one of the same instructions' end.
 fn take_bytes(code: &mut Code, computed: &[bool]) {
+    if let Next::Emit(pieces) = &mut code.end {
+        let mut kept = Vec::new();
+        for (into, operation) in std::mem::take(&mut code.instructions) {
+            let is_piece = |piece: &&mut Piece| matches!(piece, Piece::Value(register, _) if *register == into);
+            let mut found = pieces.iter_mut().filter(is_piece);
+            match (operation, found.next(), found.next()) {
+                (Operation::Part(part, _), Some(piece), None) if !computed[into] => {
+                    if let Piece::Value(_, depth) = piece {
+                        *piece = Piece::Part(part, *depth);
+                    }
+                }
+                (operation, ..) => kept.push((into, operation)),
+            }
+        }
+        code.instructions = kept;
+    }
     for (into, operation) in &mut code.instructions {
-        if let Operation::Field(_, _, as_bytes) = operation {
-            *as_bytes = !computed[*into];
+        if let Operation::Field(_, _, taken) | Operation::Part(_, taken) = operation
+            && !computed[*into]
+        {
+            *taken = Taken::AsBytes;
         }
     }
     if let Next::Branch(_, ways) = &mut code.end {
@@ -191,3 +215,5 @@ fn take_bytes(code: &mut Code, computed: &[bool]) {
 
 /// Deeper ones are made, as others are.
 const MOST_DEPTH: usize = 50;
+/// So many bytes are copied at once.
+pub(crate) const BLOCK: usize = 16;

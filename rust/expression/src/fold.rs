@@ -1,18 +1,24 @@
 //! A function of two records, by which each record changes the value of its key.
 
-use crate::build::{Function, Unknown, build};
-use crate::run::{call, registers};
-use crate::tree::Expression;
+use crate::build::{Builder, Unknown};
+use crate::code::{Code, Next};
+use crate::emit::emit;
+use crate::parts::Parts;
+use crate::run::{Input, Machine};
+use crate::tree::{Constant, Expression};
 use crate::unusual::Unusual;
-use crate::view::{Reading, first};
-use crate::write::write;
+use crate::value::Value;
+use crate::view;
 use bumpalo::Bump;
 
 /// The function, and what it gave for the last batch.
 #[derive(Debug)]
 pub struct Folding {
-    function: Function,
-    reading: Reading,
+    code: Code,
+    constants: Vec<Constant>,
+    registers: usize,
+    /// Of a value and of a record.
+    sides: [Side; 2],
     arena: Bump,
     /// The results, encoded one behind the other, and where each ends.
     results: Vec<u8>,
@@ -25,20 +31,32 @@ pub struct Folding {
     touched: Vec<u32>,
 }
 
+/// An argument.
+#[derive(Debug)]
+struct Side {
+    /// What is looked for in it.
+    parts: Parts,
+    register: usize,
+    /// Whether it is there as a value beside its parts.
+    needs_value: bool,
+}
+
 impl Folding {
     pub fn new(expression: &Expression) -> Result<Self, Unknown> {
-        if expression.arguments != 2 {
-            let count = expression.arguments;
-            return Err(Unknown(format!("a function of {count} arguments")));
-        }
-        let function = build(expression, &mut Vec::new())?;
+        let mut builder = Builder::new([expression].into_iter(), 2);
+        let arguments = [builder.argument(0), builder.argument(1)];
+        let mut code = builder.function(expression, &arguments)?;
+        let needs_value = emit([&mut code].into_iter(), &builder);
+        let mut parts = builder.parts.into_iter();
         Ok(Self {
-            reading: if function.looks_inside {
-                Reading::Inside
-            } else {
-                Reading::Whole
-            },
-            function,
+            code,
+            constants: builder.constants,
+            registers: builder.displays.len(),
+            sides: [0, 1].map(|side| Side {
+                parts: parts.next().unwrap_or_else(Parts::new),
+                register: arguments[side],
+                needs_value: needs_value[side],
+            }),
             arena: Bump::new(),
             results: Vec::new(),
             ends: Vec::new(),
@@ -95,38 +113,61 @@ impl Folding {
     ) -> Result<(), Unusual> {
         self.next.clear();
         self.arena.reset();
-        let (arena, function, results) = (&self.arena, &self.function, &self.results[..]);
-        let mut registers = registers(function, arena);
-        let mut made = Vec::with_capacity(records.len());
+        let (arena, code, results) = (&self.arena, &self.code, &self.results[..]);
+        let mut machine = Machine::new(&self.constants, self.registers, arena);
+        let mut made: Vec<&[u8]> = Vec::with_capacity(records.len());
+        let [left, right] = &mut self.sides;
         for (at, (number, bytes)) in records.iter().enumerate() {
-            let (record, end) = first(bytes, self.reading, arena)?;
             let last = &mut self.last[*number as usize];
             let so_far = match (*last as usize).checked_sub(1) {
                 Some(place) if place >= before => Some(made[place - before]),
-                Some(place) => {
-                    let bytes = &results[start(&self.ends, place)..];
-                    Some(first(bytes, self.reading, arena)?.0)
-                }
+                Some(place) => Some(&results[start(&self.ends, place)..]),
                 None => {
                     self.touched.push(*number);
-                    match value(*number) {
-                        Some(bytes) => Some(first(bytes, self.reading, arena)?.0),
-                        None => None,
-                    }
+                    value(*number)
                 }
             };
             *last = (before + at + 1) as u32;
-            made.push(if let Some(value) = so_far {
-                let value = call(function, &mut registers, &[value, record], arena)?;
-                write(&mut self.next, value, 0)?;
-                value
+            let start = self.next.len();
+            if let Some(value) = so_far {
+                left.take(value, &mut machine)?;
+                right.take(bytes, &mut machine)?;
+                let inputs = [
+                    Input {
+                        bytes: value,
+                        places: left.parts.places(),
+                    },
+                    Input {
+                        bytes,
+                        places: right.parts.places(),
+                    },
+                ];
+                let Next::Emit(pieces) = machine.run(code, &inputs)? else {
+                    return Err(Unusual::NotSent); // only the body of `each` may skip
+                };
+                machine.append(&mut self.next, pieces, &inputs)?;
             } else {
+                let end = right.parts.pass(bytes)?;
                 self.next.extend_from_slice(&bytes[..end]);
-                record
-            });
+            }
+            made.push(arena.alloc_slice_copy(&self.next[start..]));
             self.ends.push(results.len() + self.next.len());
         }
         u32::try_from(results.len() + self.next.len()).map_err(|_| Unusual::TooLarge)?;
+        Ok(())
+    }
+}
+
+impl Side {
+    /// Takes the argument at the start of the bytes.
+    #[inline]
+    fn take<'a>(&mut self, bytes: &'a [u8], machine: &mut Machine<'a>) -> Result<(), Unusual> {
+        let whole = &bytes[..self.parts.pass(bytes)?];
+        if self.needs_value {
+            machine.registers[self.register] = view::value(whole, machine.arena)?;
+        } else {
+            machine.registers[self.register] = Value::Opaque(whole);
+        }
         Ok(())
     }
 }

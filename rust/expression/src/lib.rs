@@ -7,9 +7,10 @@
 //! - [`value`]: the values of a record, of which containers are read where they lie ([`view`], [`foreign`]).
 //! - `compare`, `arithmetic`, `text`, `float`, `format`, `repr`, `containers`, `numbers`, `sequences`: the
 //!   operations of values, each with the facts of Python that it meets.
-//! - `calls`: the names of builtins and methods; `build`: the tree as instructions; `run`: their interpreter;
-//!   `emit`: results that are never made;
-//!   `write`: values as they are encoded.
+//! - `calls`: the names of builtins and methods; `code`: instructions; `build`: the tree as those; `run`: their
+//!   interpreter.
+//! - `parts`: what is looked for in encoded records; `emit`: results that are never made; `write`: values as they are
+//!   encoded.
 //! - [`program`]: functions one after the other, over the records of a batch; [`fold`]: a function of two records over
 //!   those of each key.
 //!
@@ -24,6 +25,7 @@
 mod arithmetic;
 mod build;
 mod calls;
+mod code;
 mod compare;
 mod containers;
 mod emit;
@@ -32,6 +34,7 @@ pub mod fold;
 pub mod foreign;
 mod format;
 mod numbers;
+mod parts;
 pub mod program;
 mod repr;
 mod run;

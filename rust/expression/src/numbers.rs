@@ -6,6 +6,7 @@ use crate::unusual::Unusual;
 use crate::value::{Computed, Value, utf8};
 use bumpalo::Bump;
 use bumpalo::collections::String;
+use std::cmp::Ordering;
 use std::fmt::Write;
 
 /// `int(value)`
@@ -77,23 +78,37 @@ pub(crate) fn round_to<'a>(value: Value<'a>, digits: Value<'a>, arena: &'a Bump)
         return round(value);
     }
     let digits = digits.integer()?;
-    let Ok(places) = usize::try_from(digits) else {
-        return Err(Unusual::Argument);
-    };
-    match value {
-        Value::Float(number) if !number.is_finite() => Ok(value),
-        Value::Float(number) => {
-            if places > MOST_PLACES {
-                return Err(Unusual::Argument);
-            }
+    match (value, usize::try_from(digits)) {
+        (Value::Float(number), _) if !number.is_finite() => Ok(value),
+        (Value::Float(_), Err(_)) => Err(Unusual::Tens),
+        (Value::Float(_), Ok(MOST_PLACES..)) => Err(Unusual::Argument),
+        (Value::Float(number), Ok(places)) => {
             let mut text = String::new_in(arena);
             let _ = write!(text, "{number:.places$}");
             text.parse()
                 .map(Value::Float)
                 .map_err(|_| Unusual::NoNumber)
         }
-        _ => value.integer().map(Value::Int),
+        (_, Ok(_)) => value.integer().map(Value::Int),
+        (_, Err(_)) => round_to_tens(value.integer()?, digits.unsigned_abs()),
     }
+}
+
+/// `round(number, -zeros)`: half to even.
+fn round_to_tens<'a>(number: i64, zeros: u64) -> Computed<'a> {
+    if zeros > MOST_ZEROS {
+        return Ok(Value::Int(0));
+    }
+    let (number, unit) = (i128::from(number), 10_i128.pow(zeros as u32));
+    let (below, rest) = (number.div_euclid(unit), number.rem_euclid(unit));
+    let is_up = match (2 * rest).cmp(&unit) {
+        Ordering::Less => false,
+        Ordering::Equal => below % 2 != 0,
+        Ordering::Greater => true,
+    };
+    let rounded = (below + i128::from(is_up)) * unit;
+    let rounded = i64::try_from(rounded).map_err(|_| Unusual::BigInteger)?;
+    Ok(Value::Int(rounded))
 }
 
 /// `abs(value)`
@@ -131,5 +146,7 @@ pub(crate) fn extreme<'a>(
     Ok(best)
 }
 
-/// Of a float: more than this change nothing.
-const MOST_PLACES: usize = 300;
+/// Of a float: so many change nothing, and are left to Python.
+const MOST_PLACES: usize = 301;
+/// Half of a one with more is beyond 64 bits.
+const MOST_ZEROS: u64 = 19;

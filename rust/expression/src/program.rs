@@ -1,14 +1,15 @@
 //! Functions one after the other, over the records of a batch.
 
-use crate::build::{Function, Unknown, build};
-use crate::emit;
+use crate::build::{Builder, Unknown};
+use crate::code::{Code, Next, Operation, Register};
+use crate::emit::emit;
 use crate::foreign::Records;
-use crate::run::{self, call, registers};
-use crate::tree::Expression;
+use crate::parts::Parts;
+use crate::run::{Input, Machine};
+use crate::tree::{Constant, Expression};
 use crate::unusual::Unusual;
-use crate::value::{Computed, Kind, Value};
-use crate::view::{Reading, first};
-use crate::write::write;
+use crate::value::{Kind, Value};
+use crate::view;
 use bumpalo::Bump;
 
 /// What a function is for.
@@ -27,37 +28,94 @@ pub enum Stage {
 /// Stages, which each record goes through before the next.
 #[derive(Debug)]
 pub struct Program {
-    stages: Vec<(Stage, Function)>,
+    stages: Vec<Built>,
+    constants: Vec<Constant>,
+    registers: usize,
     names: Vec<String>,
-    /// Records out of each stage in the last run.
+    /// Records out of each stage in the last run, and of the results.
     counts: Vec<usize>,
-    reading: Reading,
+    /// What is looked for in records.
+    parts: Parts,
+    /// The register of a record, and whether it is there as a value beside its parts.
+    record: Register,
+    needs_value: bool,
     arena: Bump,
+}
+
+/// A stage as instructions.
+#[derive(Debug)]
+struct Built {
+    code: Code,
+    then: Then,
+}
+
+/// What becomes of the result of a stage.
+#[derive(Clone, Copy, Debug)]
+enum Then {
+    /// It is where the next stage looks for it, or is appended already.
+    Next,
+    /// The next stage looks for it in this register.
+    Move(Register),
+    /// It says whether the record goes on.
+    Keep,
+    /// Each of its items goes on in this register.
+    Each(Register),
 }
 
 impl Program {
     pub fn new(stages: &[(Stage, Expression)]) -> Result<Self, Unknown> {
-        let mut names = Vec::new();
-        let built = stages.iter().map(|(stage, expression)| {
-            if expression.arguments != 1 {
-                let count = expression.arguments;
-                return Err(Unknown(format!("a function of {count} arguments")));
+        let mut builder = Builder::new(stages.iter().map(|(_, expression)| expression), 1);
+        let first = builder.argument(0);
+        let mut record = first;
+        let mut built = Vec::new();
+        for (stage, expression) in stages {
+            let mut code = builder.function(expression, &[record])?;
+            if *stage == Stage::Key {
+                code.each_end(&mut |way| {
+                    if let Next::Return(key) = way.end {
+                        let pair = builder.instruction(Operation::Tuple([key, record].into()));
+                        way.end = Next::Return(pair.0);
+                        way.instructions.push(pair);
+                    }
+                });
             }
-            Ok((*stage, build(expression, &mut names)?))
-        });
-        let mut stages = built.collect::<Result<Vec<_>, _>>()?;
-        if let Some((stage @ (Stage::Map | Stage::Key), last)) = stages.last_mut() {
-            emit::emit(last, *stage == Stage::Key);
+            let then = match (stage, code.result()) {
+                (Stage::Filter, _) => Then::Keep,
+                (Stage::FlatMap, _) => Then::Each(builder.register()),
+                (Stage::Map | Stage::Key, Some(_)) => Then::Next,
+                (Stage::Map | Stage::Key, None) => Then::Move(builder.register()),
+            };
+            match (then, code.result()) {
+                (Then::Move(register) | Then::Each(register), _) => record = register,
+                (Then::Next, Some(register)) => record = register,
+                _ => {}
+            }
+            built.push(Built { code, then });
         }
+        match built.last_mut() {
+            // The results of these are encoded where they are made.
+            Some(Built {
+                then: then @ (Then::Next | Then::Move(_)),
+                ..
+            }) => *then = Then::Next,
+            _ => built.push(Built {
+                code: Code {
+                    instructions: Vec::new(),
+                    end: Next::Return(record),
+                },
+                then: Then::Next,
+            }),
+        }
+        let needs_value = emit(built.iter_mut().map(|stage| &mut stage.code), &builder)[0];
         Ok(Self {
-            reading: match &stages[..] {
-                [(_, only)] if only.is_passed_on => Reading::Not,
-                _ if stages.iter().any(|(_, function)| function.looks_inside) => Reading::Inside,
-                _ => Reading::Whole,
-            },
             counts: vec![0; stages.len()],
-            stages,
-            names,
+            stages: built,
+            registers: builder.displays.len(),
+            constants: builder.constants,
+            names: builder.names,
+            parts: builder.parts.remove(0),
+            record: first,
+            needs_value,
             arena: Bump::new(),
         })
     }
@@ -79,14 +137,36 @@ impl Program {
         results: &mut Results,
     ) -> Result<(), Unusual> {
         self.counts.fill(0);
-        for (count, body) in bodies {
-            results.body.reserve(body.len());
-            let mut records = Encoded {
-                rest: body,
-                reading: self.reading,
-            };
-            self.pass_all(count, &mut records, results)?;
-            if !records.rest.is_empty() {
+        for (count, mut rest) in bodies {
+            results.body.reserve(rest.len());
+            let mut left = count;
+            while left > 0 {
+                self.arena.reset();
+                let chunk = left.min(CHUNK);
+                let mut chain = Chain {
+                    machine: Machine::new(&self.constants, self.registers, &self.arena),
+                    stages: &self.stages,
+                    counts: &mut self.counts,
+                    results,
+                };
+                for _ in 0..chunk {
+                    let end = self.parts.pass(rest)?;
+                    let (record, behind) = rest.split_at_checked(end).ok_or(Unusual::Malformed)?;
+                    if self.needs_value {
+                        chain.machine.registers[self.record] = view::value(record, &self.arena)?;
+                    } else {
+                        chain.machine.registers[self.record] = Value::Opaque(record);
+                    }
+                    let inputs = [Input {
+                        bytes: rest,
+                        places: self.parts.places(),
+                    }];
+                    chain.pass(0, &inputs)?;
+                    rest = behind;
+                }
+                left -= chunk;
+            }
+            if !rest.is_empty() {
                 return Err(Unusual::Malformed);
             }
         }
@@ -101,46 +181,23 @@ impl Program {
         results: &mut Results,
     ) -> Result<(), Unusual> {
         self.counts.fill(0);
-        self.pass_all(count, records, results)
-    }
-
-    fn pass_all(
-        &mut self,
-        count: usize,
-        records: &mut impl Records,
-        results: &mut Results,
-    ) -> Result<(), Unusual> {
         let mut left = count;
         while left > 0 {
-            let chunk = left.min(CHUNK);
             self.arena.reset();
-            let arena = &self.arena;
-            let mut chain = Chain::new(&self.stages, &mut self.counts, results, arena);
+            let chunk = left.min(CHUNK);
+            let mut chain = Chain {
+                machine: Machine::new(&self.constants, self.registers, &self.arena),
+                stages: &self.stages,
+                counts: &mut self.counts,
+                results,
+            };
             for _ in 0..chunk {
-                let record = records.next(arena)?;
-                chain.pass(0, record)?;
+                chain.machine.registers[self.record] = records.next(&self.arena)?;
+                chain.pass(0, &[Input::default()])?;
             }
             left -= chunk;
         }
         Ok(())
-    }
-}
-
-/// Encoded records one behind the other.
-struct Encoded<'b> {
-    rest: &'b [u8],
-    reading: Reading,
-}
-
-impl Records for Encoded<'_> {
-    #[inline]
-    fn next<'a>(&mut self, arena: &'a Bump) -> Computed<'a>
-    where
-        Self: 'a,
-    {
-        let (record, end) = first(self.rest, self.reading, arena)?;
-        self.rest = &self.rest[end..];
-        Ok(record)
     }
 }
 
@@ -159,12 +216,6 @@ impl Results {
     pub fn into_frames(mut self) -> Vec<(usize, Vec<u8>)> {
         self.frames.push((self.records, self.body));
         self.frames
-    }
-
-    #[inline]
-    fn push(&mut self, record: Value<'_>) -> Result<(), Unusual> {
-        write(&mut self.body, record, 0)?;
-        self.count()
     }
 
     /// Counts a record that was appended.
@@ -188,73 +239,76 @@ impl Results {
     }
 }
 
-/// The stages at work, with the registers of each.
+/// The stages at work.
 struct Chain<'a, 'p> {
-    stages: &'a [(Stage, Function)],
-    registers: Vec<Box<[Value<'a>]>>,
+    machine: Machine<'a>,
+    stages: &'a [Built],
     counts: &'p mut [usize],
     results: &'p mut Results,
-    arena: &'a Bump,
 }
 
-impl<'a, 'p> Chain<'a, 'p> {
-    fn new(
-        stages: &'a [(Stage, Function)],
-        counts: &'p mut [usize],
-        results: &'p mut Results,
-        arena: &'a Bump,
-    ) -> Self {
-        let functions = stages.iter();
-        Self {
-            registers: functions
-                .map(|(_, function)| registers(function, arena))
-                .collect(),
-            stages,
-            counts,
-            results,
-            arena,
-        }
-    }
-
+impl<'a> Chain<'a, '_> {
     /// Takes a record through the stages from this one on.
-    fn pass(&mut self, index: usize, mut record: Value<'a>) -> Result<(), Unusual> {
-        for index in index..self.stages.len() {
-            let (stage, function) = &self.stages[index];
-            if index + 1 == self.stages.len() && matches!(stage, Stage::Map | Stage::Key) {
-                let registers = &mut self.registers[index];
-                run::emit(
-                    &mut self.results.body,
-                    function,
-                    registers,
-                    record,
-                    self.arena,
-                )?;
-                self.counts[index] += 1;
-                return self.results.count();
-            }
-            let result = call(function, &mut self.registers[index], &[record], self.arena)?;
-            match stage {
-                Stage::Map => record = result,
-                Stage::Filter => {
-                    if !result.truth()? {
+    #[inline]
+    fn pass(&mut self, first: usize, inputs: &[Input<'a, '_>]) -> Result<(), Unusual> {
+        let stages = self.stages;
+        for index in first..stages.len() {
+            let stage = &stages[index];
+            let result = match self.machine.run(&stage.code, inputs)? {
+                Next::Return(register) => *register,
+                Next::Emit(pieces) => {
+                    let body = &mut self.results.body;
+                    self.machine.append(body, pieces, inputs)?;
+                    self.count(index, 1);
+                    return self.results.count();
+                }
+                // Only the body of `each` may skip.
+                _ => return Err(Unusual::NotSent),
+            };
+            match stage.then {
+                Then::Next => {}
+                Then::Move(register) => {
+                    self.machine.registers[register] = self.machine.registers[result];
+                }
+                Then::Keep => {
+                    if !self.machine.truth(result)? {
                         return Ok(());
                     }
                 }
-                Stage::Key => record = Value::Tuple(self.arena.alloc([result, record])),
-                Stage::FlatMap => {
-                    if !matches!(result.kind(), Kind::Tuple | Kind::List) {
-                        return Err(Unusual::NotIterable);
-                    }
-                    let items = result.walked(self.arena)?;
-                    self.counts[index] += items.len();
-                    return items
-                        .iter()
-                        .try_for_each(|item| self.pass(index + 1, *item));
-                }
+                Then::Each(register) => return self.pass_each(index, result, register, inputs),
             }
-            self.counts[index] += 1;
+            self.count(index, 1);
         }
-        self.results.push(record)
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn pass_each(
+        &mut self,
+        index: usize,
+        items: Register,
+        into: Register,
+        inputs: &[Input<'a, '_>],
+    ) -> Result<(), Unusual> {
+        let items = self.machine.registers[items];
+        if !matches!(items.kind(), Kind::Tuple | Kind::List) {
+            return Err(Unusual::NotIterable);
+        }
+        let items = items.walked(self.machine.arena)?;
+        self.count(index, items.len());
+        for item in items {
+            self.machine.registers[into] = *item;
+            self.pass(index + 1, inputs)?;
+        }
+        Ok(())
+    }
+
+    /// Counts records out of a stage. What only encodes those of the last one is none.
+    #[inline]
+    fn count(&mut self, index: usize, records: usize) {
+        if let Some(count) = self.counts.get_mut(index) {
+            *count += records;
+        }
     }
 }
 

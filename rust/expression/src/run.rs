@@ -1,168 +1,329 @@
 //! The interpreter of instructions.
 
-use crate::arithmetic::{binary, invert, negative, positive};
-use crate::build::{Code, Function, Next, Operation, Register};
-use crate::compare::compare;
+use crate::arithmetic::{Operator, binary, invert, negative, positive};
+use crate::code::{Code, Next, Operation, Part, Register, Taken, Way};
+use crate::compare::{compare, holds};
 use crate::containers::{
     at, attribute, contains, dict, extended, is, is_instance, item, merged, slice, unpacked,
 };
-use crate::emit::append;
+use crate::emit::{Piece, append_encoded, append_first};
+use crate::parts::Place;
 use crate::text::joined;
+use crate::tree::Constant;
 use crate::unusual::Unusual;
 use crate::value::{Computed, Value};
+use crate::view;
+use crate::write::write;
 use bumpalo::Bump;
+use oka_compute::encode;
 
-/// The registers of a function, with its constants.
-pub(crate) fn registers<'a>(function: &'a Function, arena: &'a Bump) -> Box<[Value<'a>]> {
-    let constants = function.constants.iter();
-    let constants = constants.map(|constant| constant.value(arena));
-    let others = std::iter::repeat(Value::None);
-    constants.chain(others).take(function.registers).collect()
+/// An argument as it came: its bytes, perhaps with others behind them, and where its parts are; nothing of what is not
+/// encoded.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Input<'a, 'p> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) places: &'p [Place],
 }
 
-/// What the function gives for these arguments.
-#[inline]
-pub(crate) fn call<'a>(
-    function: &'a Function,
-    registers: &mut [Value<'a>],
-    arguments: &[Value<'a>],
-    arena: &'a Bump,
-) -> Computed<'a> {
-    registers[function.constants.len()..][..arguments.len()].copy_from_slice(arguments);
-    match run(&function.code, registers, arena)? {
-        Next::Return(register) => Ok(registers[*register]),
-        // Only the body of `each` may skip.
-        _ => Err(Unusual::NotSent),
+impl<'a> Input<'a, '_> {
+    /// The bytes of a part that has a place.
+    #[inline]
+    fn part(&self, number: usize) -> Option<&'a [u8]> {
+        self.places.get(number)?.of(self.bytes)
     }
 }
 
-/// As [`call`], of a function that ends in pieces, which are appended.
-#[inline]
-pub(crate) fn emit<'a>(
-    out: &mut Vec<u8>,
-    function: &'a Function,
-    registers: &mut [Value<'a>],
-    argument: Value<'a>,
-    arena: &'a Bump,
-) -> Result<(), Unusual> {
-    registers[function.constants.len()] = argument;
-    match run(&function.code, registers, arena)? {
-        Next::Emit(pieces) => append(out, pieces, registers),
-        _ => Err(Unusual::NotSent),
-    }
+/// What instructions work on.
+pub(crate) struct Machine<'a> {
+    pub(crate) registers: Box<[Value<'a>]>,
+    pub(crate) arena: &'a Bump,
 }
 
-/// How the path ends.
-#[inline]
-fn run<'a>(
-    mut code: &'a Code,
-    registers: &mut [Value<'a>],
-    arena: &'a Bump,
-) -> Result<&'a Next, Unusual> {
-    loop {
-        for (into, operation) in &code.instructions {
-            registers[*into] = compute(operation, registers, arena)?;
+impl<'a> Machine<'a> {
+    /// With so many registers, of which the first have constants.
+    pub(crate) fn new(constants: &'a [Constant], registers: usize, arena: &'a Bump) -> Self {
+        let constants = constants.iter().map(|constant| constant.value(arena));
+        let others = std::iter::repeat(Value::None);
+        Self {
+            registers: constants.chain(others).take(registers).collect(),
+            arena,
         }
-        match &code.end {
-            Next::Return(_) | Next::Emit(_) | Next::Skip => return Ok(&code.end),
-            Next::Branch(condition, ways) => {
-                let [then, otherwise] = &**ways;
-                code = if registers[*condition].truth()? {
-                    then
-                } else {
-                    otherwise
-                };
+    }
+
+    /// How the path ends.
+    #[inline]
+    pub(crate) fn run(
+        &mut self,
+        mut code: &'a Code,
+        inputs: &[Input<'a, '_>],
+    ) -> Result<&'a Next, Unusual> {
+        loop {
+            for (into, operation) in &code.instructions {
+                self.step(*into, operation, inputs)?;
+            }
+            match &code.end {
+                Next::Branch(condition, ways) => {
+                    let [then, otherwise] = &**ways;
+                    code = if self.truth(*condition)? {
+                        then
+                    } else {
+                        otherwise
+                    };
+                }
+                end => return Ok(end),
             }
         }
     }
-}
 
-#[inline]
-fn compute<'a>(
-    operation: &'a Operation,
-    registers: &mut [Value<'a>],
-    arena: &'a Bump,
-) -> Computed<'a> {
-    let value = |register: &Register| registers[*register];
-    match operation {
-        Operation::Field(record, name, as_bytes) => {
-            let found = name.find(value(record), *as_bytes, arena)?;
-            found.ok_or(Unusual::NoKey)
+    /// Whether a value is true.
+    #[inline]
+    pub(crate) fn truth(&self, register: Register) -> Result<bool, Unusual> {
+        match &self.registers[register] {
+            Value::Bool(truth) => Ok(*truth),
+            value => value.truth(),
         }
-        Operation::At(sequence, index) => at(value(sequence), *index, arena),
-        Operation::Tuple(items) => Ok(Value::Tuple(gathered(items, registers, arena))),
-        Operation::Named(pairs) => {
-            let pairs = pairs.iter().map(|(key, item)| (value(key), value(item)));
-            Ok(Value::Dict(arena.alloc_slice_fill_iter(pairs)))
+    }
+
+    /// What most records need is done here, each straight into its register: a value that goes through memory as a whole
+    /// waits there until it is written.
+    #[inline]
+    fn step(
+        &mut self,
+        into: Register,
+        operation: &'a Operation,
+        inputs: &[Input<'a, '_>],
+    ) -> Result<(), Unusual> {
+        match operation {
+            Operation::Part(part, Taken::AsValue) => {
+                let value = &mut self.registers[into];
+                match inputs[part.argument].part(part.number) {
+                    Some(&[0xa0..=0xbf, ref text @ ..]) => *value = Value::Text(text),
+                    Some(&[number @ 0..=0x7f]) => *value = Value::Int(number.into()),
+                    Some(&[0xcc, number]) => *value = Value::Int(number.into()),
+                    Some(&[0xcd, a, b]) => *value = Value::Int(u16::from_be_bytes([a, b]).into()),
+                    Some(&[0xce, a, b, c, d]) => {
+                        *value = Value::Int(u32::from_be_bytes([a, b, c, d]).into());
+                    }
+                    Some(&[0xcb, a, b, c, d, e, f, g, h]) => {
+                        *value = Value::Float(f64::from_be_bytes([a, b, c, d, e, f, g, h]));
+                    }
+                    Some(&[0xcf, a @ 0..=0x7f, b, c, d, e, f, g, h]) => {
+                        *value = Value::Int(i64::from_be_bytes([a, b, c, d, e, f, g, h]));
+                    }
+                    _ => self.compute(into, operation, inputs)?,
+                }
+                Ok(())
+            }
+            Operation::Part(part, Taken::AsBytes) => {
+                match inputs[part.argument].part(part.number) {
+                    Some(bytes) => self.registers[into] = Value::Opaque(bytes),
+                    None => self.compute(into, operation, inputs)?,
+                }
+                Ok(())
+            }
+            Operation::Binary(operator, left, right) => {
+                match (&self.registers[*left], &self.registers[*right], operator) {
+                    (Value::Int(left), Value::Int(right), Operator::Add) => {
+                        let sum = left.checked_add(*right).ok_or(Unusual::BigInteger)?;
+                        self.registers[into] = Value::Int(sum);
+                    }
+                    (Value::Float(left), Value::Float(right), Operator::Multiply) => {
+                        self.registers[into] = Value::Float(left * right);
+                    }
+                    _ => self.compute(into, operation, inputs)?,
+                }
+                Ok(())
+            }
+            Operation::Compare(comparison, left, right) => {
+                match (&self.registers[*left], &self.registers[*right]) {
+                    (Value::Int(left), Value::Int(right)) => {
+                        let truth = holds(*comparison, left.partial_cmp(right));
+                        self.registers[into] = Value::Bool(truth);
+                    }
+                    (Value::Float(left), Value::Float(right)) => {
+                        let truth = holds(*comparison, left.partial_cmp(right));
+                        self.registers[into] = Value::Bool(truth);
+                    }
+                    _ => self.compute(into, operation, inputs)?,
+                }
+                Ok(())
+            }
+            _ => self.compute(into, operation, inputs),
         }
-        Operation::Binary(operator, left, right) => {
-            binary(*operator, value(left), value(right), arena)
+    }
+
+    /// Appends a result.
+    #[inline]
+    pub(crate) fn append(
+        &self,
+        out: &mut Vec<u8>,
+        pieces: &'a [Piece],
+        inputs: &[Input<'a, '_>],
+    ) -> Result<(), Unusual> {
+        for piece in pieces {
+            match piece {
+                Piece::Bytes(block, length) => append_first(out, block, *length),
+                Piece::Part(part, depth) => {
+                    let input = &inputs[part.argument];
+                    let place = input.places.get(part.number).copied().unwrap_or_default();
+                    let length = place.length();
+                    match input.bytes.get(place.start()..) {
+                        Some(bytes) if length > 0 => append_encoded(out, bytes, length, *depth)?,
+                        _ => self.append_another(out, part, *depth)?,
+                    }
+                }
+                Piece::Value(register, depth) => match self.registers[*register] {
+                    Value::Float(number) => encode::float(out, number),
+                    Value::Int(number) => encode::int(out, number),
+                    Value::Opaque(bytes) => append_encoded(out, bytes, bytes.len(), *depth)?,
+                    value => write(out, value, *depth)?,
+                },
+            }
         }
-        Operation::Compare(comparison, left, right) => {
-            compare(*comparison, value(left), value(right), arena).map(Value::Bool)
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn append_another(
+        &self,
+        out: &mut Vec<u8>,
+        part: &'a Part,
+        depth: usize,
+    ) -> Result<(), Unusual> {
+        let value = self.another_part(part)?;
+        write(out, value.ok_or(Unusual::NoKey)?, depth)
+    }
+
+    fn part(
+        &self,
+        part: &'a Part,
+        taken: Taken,
+        inputs: &[Input<'a, '_>],
+    ) -> Result<Option<Value<'a>>, Unusual> {
+        match inputs[part.argument].part(part.number) {
+            Some(bytes) => taken.value(bytes, self.arena).map(Some),
+            None => self.another_part(part),
         }
-        Operation::Call(call, arguments) => match **arguments {
-            [only] => call(&[registers[only]], arena),
-            [first, second] => call(&[registers[first], registers[second]], arena),
-            _ => call(gathered(arguments, registers, arena), arena),
-        },
-        Operation::Get(record, name, default) => {
-            let default = default.map_or(Value::None, |default| registers[default]);
-            Ok(name.find(value(record), false, arena)?.unwrap_or(default))
+    }
+
+    /// A part that has no place: the argument is not encoded, or there is no such part in a record that is like others.
+    #[inline(never)]
+    fn another_part(&self, part: &'a Part) -> Result<Option<Value<'a>>, Unusual> {
+        let value = match self.registers[part.register] {
+            Value::Opaque(bytes) => view::value(bytes, self.arena)?,
+            value => value,
+        };
+        match &part.way {
+            Way::Whole => Ok(Some(value)),
+            Way::Field(name) => name.find(value, Taken::AsValue, self.arena),
+            Way::Item(index) => at(value, *index, self.arena).map(Some),
         }
-        Operation::Item(container, key) => item(value(container), value(key), arena),
-        Operation::Attribute(object, path) => attribute(value(object), path, arena),
-        Operation::Slice(sequence, [start, stop, step]) => {
-            let bounds = [value(start), value(stop), value(step)];
-            slice(value(sequence), bounds, arena)
+    }
+
+    #[inline(never)]
+    fn compute(
+        &mut self,
+        into: Register,
+        operation: &'a Operation,
+        inputs: &[Input<'a, '_>],
+    ) -> Result<(), Unusual> {
+        self.registers[into] = self.computed(operation, inputs)?;
+        Ok(())
+    }
+
+    fn computed(&mut self, operation: &'a Operation, inputs: &[Input<'a, '_>]) -> Computed<'a> {
+        let arena = self.arena;
+        let registers = &*self.registers;
+        let value = |register: &Register| registers[*register];
+        match operation {
+            Operation::Part(part, taken) => {
+                let found = self.part(part, *taken, inputs)?;
+                found.ok_or(Unusual::NoKey)
+            }
+            Operation::Field(record, name, taken) => {
+                let found = name.find(value(record), *taken, arena)?;
+                found.ok_or(Unusual::NoKey)
+            }
+            Operation::At(sequence, index) => at(value(sequence), *index, arena),
+            Operation::Tuple(items) => Ok(Value::Tuple(gathered(items, registers, arena))),
+            Operation::Named(pairs) => {
+                let pairs = pairs.iter().map(|(key, item)| (value(key), value(item)));
+                Ok(Value::Dict(arena.alloc_slice_fill_iter(pairs)))
+            }
+            Operation::Binary(operator, left, right) => {
+                binary(*operator, value(left), value(right), arena)
+            }
+            Operation::Compare(comparison, left, right) => {
+                compare(*comparison, value(left), value(right), arena).map(Value::Bool)
+            }
+            Operation::Call(call, arguments) => match **arguments {
+                [only] => call(&[registers[only]], arena),
+                [first, second] => call(&[registers[first], registers[second]], arena),
+                _ => call(gathered(arguments, registers, arena), arena),
+            },
+            Operation::Get(record, name, default) => {
+                let default = default.map_or(Value::None, |default| registers[default]);
+                let found = name.find(value(record), Taken::AsValue, arena)?;
+                Ok(found.unwrap_or(default))
+            }
+            Operation::GetPart(part, default) => {
+                let default = default.map_or(Value::None, |default| registers[default]);
+                Ok(self.part(part, Taken::AsValue, inputs)?.unwrap_or(default))
+            }
+            Operation::Item(container, key) => item(value(container), value(key), arena),
+            Operation::Attribute(object, path) => attribute(value(object), path, arena),
+            Operation::Slice(sequence, [start, stop, step]) => {
+                let bounds = [value(start), value(stop), value(step)];
+                slice(value(sequence), bounds, arena)
+            }
+            Operation::List(items) => Ok(Value::List(gathered(items, registers, arena))),
+            Operation::Dict(pairs) => {
+                let pairs = pairs.iter().map(|(key, item)| (value(key), value(item)));
+                dict(pairs, arena)
+            }
+            Operation::Merge(first, second) => merged(value(first), value(second), arena),
+            Operation::Extend(first, second) => extended(value(first), value(second), arena),
+            Operation::Negative(number) => negative(value(number)),
+            Operation::Positive(number) => positive(value(number)),
+            Operation::Invert(number) => invert(value(number)),
+            Operation::Not(operand) => value(operand).truth().map(|truth| Value::Bool(!truth)),
+            Operation::Truth(operand) => value(operand).truth().map(Value::Bool),
+            Operation::Is(left, right) => is(value(left), value(right), arena).map(Value::Bool),
+            Operation::In(item, container) => {
+                contains(value(item), value(container), arena).map(Value::Bool)
+            }
+            Operation::Format(format, operand) => format.text(value(operand), arena),
+            Operation::JoinText(parts) => joined(b"", gathered(parts, registers, arena), arena),
+            Operation::Instance(operand, classes) => {
+                is_instance(value(operand), classes).map(Value::Bool)
+            }
+            Operation::Unpack(operand, count) => unpacked(value(operand), *count, arena),
+            Operation::Each(container, item, body) => {
+                let items = value(container).walked(arena)?;
+                self.each(items, *item, body, inputs)
+            }
         }
-        Operation::List(items) => Ok(Value::List(gathered(items, registers, arena))),
-        Operation::Dict(pairs) => {
-            let pairs = pairs.iter().map(|(key, item)| (value(key), value(item)));
-            dict(pairs, arena)
+    }
+
+    #[inline(never)]
+    fn each(
+        &mut self,
+        items: &[Value<'a>],
+        place: Register,
+        body: &'a Code,
+        inputs: &[Input<'a, '_>],
+    ) -> Computed<'a> {
+        let mut made = bumpalo::collections::Vec::with_capacity_in(items.len(), self.arena);
+        for item in items {
+            self.registers[place] = *item;
+            if let Next::Return(register) = self.run(body, inputs)? {
+                made.push(self.registers[*register]);
+            }
         }
-        Operation::Merge(first, second) => merged(value(first), value(second), arena),
-        Operation::Extend(first, second) => extended(value(first), value(second), arena),
-        Operation::Negative(number) => negative(value(number)),
-        Operation::Positive(number) => positive(value(number)),
-        Operation::Invert(number) => invert(value(number)),
-        Operation::Not(operand) => value(operand).truth().map(|truth| Value::Bool(!truth)),
-        Operation::Truth(operand) => value(operand).truth().map(Value::Bool),
-        Operation::Is(left, right) => is(value(left), value(right), arena).map(Value::Bool),
-        Operation::In(item, container) => {
-            contains(value(item), value(container), arena).map(Value::Bool)
-        }
-        Operation::Format(format, operand) => format.text(value(operand), arena),
-        Operation::JoinText(parts) => joined(b"", gathered(parts, registers, arena), arena),
-        Operation::Instance(operand, classes) => {
-            is_instance(value(operand), classes).map(Value::Bool)
-        }
-        Operation::Unpack(operand, count) => unpacked(value(operand), *count, arena),
-        Operation::Each(container, item, body) => {
-            let items = value(container).walked(arena)?;
-            each(items, *item, body, registers, arena)
-        }
+        Ok(Value::List(made.into_bump_slice()))
     }
 }
 
 fn gathered<'a>(places: &[Register], registers: &[Value<'a>], arena: &'a Bump) -> &'a [Value<'a>] {
     arena.alloc_slice_fill_iter(places.iter().map(|place| registers[*place]))
-}
-
-#[inline(never)]
-fn each<'a>(
-    items: &[Value<'a>],
-    place: Register,
-    body: &'a Code,
-    registers: &mut [Value<'a>],
-    arena: &'a Bump,
-) -> Computed<'a> {
-    let mut made = bumpalo::collections::Vec::with_capacity_in(items.len(), arena);
-    for item in items {
-        registers[place] = *item;
-        if let Next::Return(register) = run(body, registers, arena)? {
-            made.push(registers[*register]);
-        }
-    }
-    Ok(Value::List(made.into_bump_slice()))
 }

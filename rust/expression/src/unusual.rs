@@ -25,6 +25,8 @@ pub enum Unusual {
     Inexact,
     #[error("a float that is not finite")]
     NotFinite,
+    #[error("a float that is rounded to tens")]
+    Tens,
     #[error("text beyond ASCII where the tables of Unicode are needed")]
     Unicode,
     #[error("text that is no number")]

@@ -116,52 +116,10 @@ impl<'a> View<'a> {
     }
 }
 
-/// How much of a record is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reading {
-    /// Where it ends.
-    Not,
-    /// What it is.
-    Whole,
-    /// Where its items are, too.
-    Inside,
-}
-
-/// The value at the start of the bytes, and where it ends.
-#[inline]
-pub(crate) fn first<'a>(
-    bytes: &'a [u8],
-    reading: Reading,
-    arena: &'a Bump,
-) -> Result<(Value<'a>, usize), Unusual> {
-    if reading == Reading::Not {
-        let end = end(bytes, 0)?;
-        let whole = bytes.get(..end).ok_or(Unusual::Malformed)?;
-        return Ok((Value::Opaque(whole), end));
-    }
-    let (kind, items, head) = match *bytes {
-        [marker @ 0x80..=0x8f, ..] => (Kind::Dict, 2 * usize::from(marker & 0xf), 1),
-        [marker @ 0x90..=0x9f, ..] => (Kind::Tuple, usize::from(marker & 0xf), 1),
-        _ => {
-            let end = end(bytes, 0)?;
-            let whole = bytes.get(..end).ok_or(Unusual::Malformed)?;
-            return Ok((value(whole, arena)?, end));
-        }
-    };
-    let (end, places) = if reading == Reading::Inside {
-        let places = places(bytes, head, items, arena)?;
-        (places[items] as usize, places)
-    } else {
-        (end(bytes, 0)?, &[][..])
-    };
-    let view = View {
-        kind,
-        count: if kind == Kind::Dict { items / 2 } else { items },
-        bytes: bytes.get(..end).ok_or(Unusual::Malformed)?,
-        first: head,
-        places: Cell::new(places),
-    };
-    Ok((Value::View(arena.alloc(view)), end))
+/// The value that the bytes begin with.
+pub(crate) fn first<'a>(bytes: &'a [u8], arena: &'a Bump) -> Computed<'a> {
+    let end = end(bytes, 0)?;
+    value(bytes.get(..end).ok_or(Unusual::Malformed)?, arena)
 }
 
 /// The value that the bytes are.
@@ -235,7 +193,7 @@ fn places<'a>(
 
 /// Where the value ends that begins here: perhaps behind the last byte, if they are malformed.
 #[inline]
-fn end(bytes: &[u8], start: usize) -> Result<usize, Unusual> {
+pub(crate) fn end(bytes: &[u8], start: usize) -> Result<usize, Unusual> {
     let marker = *bytes.get(start).ok_or(Unusual::Malformed)?;
     match SIZES[usize::from(marker)] {
         0 => end_of_any(bytes, start),
@@ -285,7 +243,7 @@ pub(crate) fn is_deeper(bytes: &[u8], most: usize) -> Result<bool, Unusual> {
 }
 
 /// The bytes of a value by its first one; 0 where more must be read.
-static SIZES: [u8; 256] = {
+pub(crate) static SIZES: [u8; 256] = {
     let mut sizes = [0; 256];
     let mut marker = 0;
     while marker < 256 {

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable
+from random import Random
 from typing import Any
 
 import pyarrow as pa
@@ -87,6 +88,45 @@ def test_results_do_not_depend_on_what_other_records_are() -> None:
     assert ran(made, records) == [(r["b"], r.get("a"), len(r)) for r in records]
 
 
+def test_records_of_many_kinds_follow_each_other() -> None:
+    made = program(
+        ("map", lambda record: {"id": record["id"], "price": record.get("price", 0), "all": record}),
+        ("filter", lambda record: record["price"] < 400),
+        ("key", lambda record: record["id"]),
+    )
+    long = {f"a name of more than sixteen bytes {n}": n for n in range(20)}
+    kinds: list[dict[str, Any]] = [
+        {"id": 1, "price": 300},
+        {"price": 70_000, "id": "x"},
+        {"id": 2**40},
+        {"id": "a word of more than thirty-one bytes", "price": 1.5, "tags": [1, (2,)]},
+        {**long, "id": None, "price": -1},
+        {"price": 2, "id": (1, 2), 7: "no name", (): 0},
+    ]
+    rng = Random(1)
+    records = [rng.choice(kinds) for _ in range(500)]
+    mapped = [{"id": r["id"], "price": r.get("price", 0), "all": r} for r in records]
+    assert ran(made, records) == [(m["id"], m) for m in mapped if m["price"] < 400]
+
+
+def test_a_field_that_nobody_sees_in_the_end_must_be_there() -> None:
+    made = program(
+        ("map", lambda record: (record["a"], record["b"])), ("filter", lambda pair: pair[0] > 1)
+    )
+    assert ran(made, [{"a": 0, "b": 1}, {"a": 0}]) == "a key that is missing"
+
+
+@pytest.mark.parametrize("digits", range(-22, 1))
+def test_integers_are_rounded_half_to_even(digits: int) -> None:
+    made = program(("map", lambda number: round(number, digits)))
+    numbers = [0, 5, 15, 25, -5, -15, -26, 2**63 - 1, -(2**63), True]
+    numbers += [sign * 5 * 10**n for n in range(19) for sign in (1, -1, 3) if 3 * 5 * 10**n < 2**63]
+    for number in numbers:
+        wanted = round(number, digits)
+        if abs(wanted) < 2**63:
+            assert same(ran(made, [number]), [wanted]), number
+
+
 def test_what_is_only_passed_on_may_be_anything() -> None:
     made = program(("filter", lambda pair: pair[0] > 1), ("map", lambda pair: [pair[1], pair]))
     values: list[Any] = [2**70, {1, 2}, frozenset("a"), b"", [[]], {"a": (1,)}, "\ud800"]
@@ -107,6 +147,7 @@ def test_what_is_only_passed_on_may_be_anything() -> None:
             "text beyond ASCII where the tables of Unicode are needed",
         ),
         (lambda number: number / 3, 2**53 + 1, "an integer that a float does not hold"),
+        (lambda number: round(number, -1), 15.0, "a float that is rounded to tens"),
         (lambda number: number + "a", 1, "types that the operation does not take"),
         (lambda record: {record: 1}, [1], "a key that cannot be hashed"),
     ],
@@ -168,5 +209,5 @@ def test_many_records_and_large_ones() -> None:
     assert ran(made, texts) == [(text, len(text)) for text in texts]
 
 
-NEVER = ("split by nothing", "slice of step 0", "remainder of a text", "round to tens")
+NEVER = ("split by nothing", "slice of step 0", "remainder of a text")
 """What raises for every value, or is left to the function."""
