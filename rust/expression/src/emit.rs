@@ -60,10 +60,7 @@ pub(crate) fn append_encoded(
 
 /// Has functions one after the other end in pieces: the last one gives the results. Whether the value of each argument is
 /// needed, beside its parts.
-pub(crate) fn emit<'c>(
-    codes: impl Iterator<Item = &'c mut Code> + DoubleEndedIterator,
-    builder: &Builder,
-) -> Vec<bool> {
+pub(crate) fn emit<'c>(codes: impl Iterator<Item = &'c mut Code>, builder: &Builder) -> Vec<bool> {
     let mut uses = Uses {
         computed: vec![false; builder.displays.len()],
         emitted: vec![false; builder.displays.len()],
@@ -72,13 +69,12 @@ pub(crate) fn emit<'c>(
     if let Some(last) = codes.last_mut() {
         last.each_end(&mut |code| end_in_pieces(code, builder));
     }
-    codes
-        .iter_mut()
-        .rev()
-        .for_each(|code| uses.drop_unused(code));
-    codes
-        .iter_mut()
-        .for_each(|code| take_bytes(code, &uses.computed));
+    for code in codes.iter_mut().rev() {
+        uses.drop_unused(code);
+    }
+    for code in codes {
+        take_bytes(code, &uses.computed);
+    }
     let arguments = (0..builder.parts.len()).map(|index| builder.argument(index));
     arguments.map(|register| uses.computed[register]).collect()
 }

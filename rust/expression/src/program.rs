@@ -81,15 +81,19 @@ impl Program {
             }
             let then = match (stage, code.result()) {
                 (Stage::Filter, _) => Then::Keep,
-                (Stage::FlatMap, _) => Then::Each(builder.register()),
-                (Stage::Map | Stage::Key, Some(_)) => Then::Next,
-                (Stage::Map | Stage::Key, None) => Then::Move(builder.register()),
+                (Stage::FlatMap, _) => {
+                    record = builder.register();
+                    Then::Each(record)
+                }
+                (Stage::Map | Stage::Key, Some(result)) => {
+                    record = result;
+                    Then::Next
+                }
+                (Stage::Map | Stage::Key, None) => {
+                    record = builder.register();
+                    Then::Move(record)
+                }
             };
-            match (then, code.result()) {
-                (Then::Move(register) | Then::Each(register), _) => record = register,
-                (Then::Next, Some(register)) => record = register,
-                _ => {}
-            }
             built.push(Built { code, then });
         }
         match built.last_mut() {
@@ -250,10 +254,8 @@ struct Chain<'a, 'p> {
 impl<'a> Chain<'a, '_> {
     /// Takes a record through the stages from this one on.
     #[inline]
-    fn pass(&mut self, first: usize, inputs: &[Input<'a, '_>]) -> Result<(), Unusual> {
-        let stages = self.stages;
-        for index in first..stages.len() {
-            let stage = &stages[index];
+    fn pass(&mut self, mut index: usize, inputs: &[Input<'a, '_>]) -> Result<(), Unusual> {
+        while let Some(stage) = self.stages.get(index) {
             let result = match self.machine.run(&stage.code, inputs)? {
                 Next::Return(register) => *register,
                 Next::Emit(pieces) => {
@@ -278,6 +280,7 @@ impl<'a> Chain<'a, '_> {
                 Then::Each(register) => return self.pass_each(index, result, register, inputs),
             }
             self.count(index, 1);
+            index += 1;
         }
         Ok(())
     }

@@ -98,17 +98,23 @@ impl<'a> Machine<'a> {
                 let value = &mut self.registers[into];
                 match inputs[part.argument].part(part.number) {
                     Some(&[0xa0..=0xbf, ref text @ ..]) => *value = Value::Text(text),
-                    Some(&[number @ 0..=0x7f]) => *value = Value::Int(number.into()),
-                    Some(&[0xcc, number]) => *value = Value::Int(number.into()),
-                    Some(&[0xcd, a, b]) => *value = Value::Int(u16::from_be_bytes([a, b]).into()),
-                    Some(&[0xce, a, b, c, d]) => {
-                        *value = Value::Int(u32::from_be_bytes([a, b, c, d]).into());
+                    Some(&([number @ 0..=0x7f] | [0xcc, number])) => {
+                        *value = Value::Int(number.into());
                     }
-                    Some(&[0xcb, a, b, c, d, e, f, g, h]) => {
-                        *value = Value::Float(f64::from_be_bytes([a, b, c, d, e, f, g, h]));
+                    Some(&[0xcd, high, low]) => {
+                        *value = Value::Int(u16::from_be_bytes([high, low]).into());
                     }
-                    Some(&[0xcf, a @ 0..=0x7f, b, c, d, e, f, g, h]) => {
-                        *value = Value::Int(i64::from_be_bytes([a, b, c, d, e, f, g, h]));
+                    Some(&[0xce, ref number @ ..]) if let Ok(number) = number.try_into() => {
+                        *value = Value::Int(u32::from_be_bytes(number).into());
+                    }
+                    Some(&[0xcb, ref number @ ..]) if let Ok(number) = number.try_into() => {
+                        *value = Value::Float(f64::from_be_bytes(number));
+                    }
+                    Some(&[0xcf, ref number @ ..])
+                        if let Ok(number) = number.try_into().map(i64::from_be_bytes)
+                            && number >= 0 =>
+                    {
+                        *value = Value::Int(number);
                     }
                     _ => self.compute(into, operation, inputs)?,
                 }

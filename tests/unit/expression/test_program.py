@@ -90,7 +90,10 @@ def test_results_do_not_depend_on_what_other_records_are() -> None:
 
 def test_records_of_many_kinds_follow_each_other() -> None:
     made = program(
-        ("map", lambda record: {"id": record["id"], "price": record.get("price", 0), "all": record}),
+        (
+            "map",
+            lambda record: {"id": record["id"], "price": record.get("price", 0), "all": record},
+        ),
         ("filter", lambda record: record["price"] < 400),
         ("key", lambda record: record["id"]),
     )
