@@ -13,7 +13,8 @@ from typing import Any
 
 from engine.expression.lift import Lifted, lift
 from engine.network import Batch, EncodeError, Program
-from tests.functions import generate, same
+from tests.functions import Function, generate, same
+from tests.writing import Writer
 
 
 def test_a_program_gives_what_its_function_gives() -> None:
@@ -33,32 +34,40 @@ def compared(seed: int, functions: int, values: int) -> Counter[str]:
         if not isinstance(lifted, Lifted):
             counts["refused"] += 1
             continue
-        stage = random.choice(("map", "map", "map", "filter", "flat_map", "key"))
+        stages = [(random.choice(("map", "map", "map", "filter", "flat_map", "key")), function)]
+        data = [lifted.expression.to_data()]
+        source = made.source
+        if random.random() < 0.3:
+            before = Function(Writer(random, made.shapes).source(), made.shapes)
+            lifted = lift(before.compiled(), 1)
+            if isinstance(lifted, Lifted):
+                stages.insert(0, ("filter", before.compiled()))
+                data.insert(0, lifted.expression.to_data())
+                source = f"{before.source}\n{source}"
         try:
-            program = Program([(stage, lifted.expression.to_data())])
+            program = Program([(s, of) for (s, _), of in zip(stages, data, strict=True)])
         except ValueError as unknown:
             counts[f"unknown: {unknown}"] += 1
             continue
         for _ in range(values):
-            (value,) = made.values(random)
-            _compare(program, stage, function, value, made.source, counts)
+            records = [made.values(random)[0] for _ in range(random.choice((1, 1, 2)))]
+            _compare(program, stages, [*records, records[0]], source, counts)
     return counts
 
 
 def _compare(
     program: Program,
-    stage: str,
-    function: Callable[[Any], Any],
-    value: Any,
+    stages: list[tuple[str, Callable[[Any], Any]]],
+    values: list[Any],
     source: str,
     counts: Counter[str],
 ) -> None:
     try:
-        encoded = Batch.from_list([value, value])
+        encoded = Batch.from_list(values)
     except EncodeError:
         encoded = None
-    told = f"{stage}\n{source}\nof {value!r}"
-    for batch in (encoded, [value]):
+    told = f"{[stage for stage, _ in stages]}\n{source}\nof {values!r}"
+    for batch in (encoded, values):
         if batch is None:
             continue
         records = batch.decode() if isinstance(batch, Batch) else batch
@@ -66,7 +75,9 @@ def _compare(
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # `~True`
-                expected = _through(stage, function, records)
+                expected = records
+                for stage, function in stages:
+                    expected = _through(stage, function, expected)
                 wanted = Batch.from_list(expected)
         except Exception:  # noqa: BLE001  # whatever it raises
             expected = None
@@ -81,7 +92,7 @@ def _compare(
         decoded, expected = got.decode(), wanted.decode()
         assert same(decoded, expected), f"{told}: {decoded}, not {expected}"
         assert len(got) == len(expected)
-        assert program.counts == [len(expected)]
+        assert program.counts[-1] == len(expected)
         assert got.__reduce__()[1] == wanted.__reduce__()[1], f"{told}: other bytes"
         counts["equal"] += 1
 
