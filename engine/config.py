@@ -276,9 +276,9 @@ def _is_port_or_none(value: object) -> bool:
 
 
 def _is_url_or_none(value: object) -> bool:
-    return value is None or (
-        isinstance(value, str) and re.match(r"https?://[^/]", value) is not None
-    )
+    # Without a password: settings are written into results.
+    url = r"https?://[^/@\s]+(/\S*)?"
+    return value is None or (isinstance(value, str) and re.fullmatch(url, value) is not None)
 
 
 def _are_texts(value: object) -> bool:
@@ -302,7 +302,7 @@ def _are_resources(value: object) -> bool:
 
 _PORT_RANGE = 'None or two ports from 1024 to 65535, the lower one first, as in "20000-20999"'
 _METRICS_PORT = "None or a port from 0 to 65535, where 0 is any that is free"
-_OTLP = "None or a URL such as 'http://collector:4318/v1/metrics'"
+_OTLP = "None or a URL without a password, such as 'http://collector:4318/v1/metrics'"
 _ADDRESS = "None or an address such as '10.0.0.1:6379'"
 _HISTORY = "'auto', 'off', a folder or a file that ends in .oka"
 _CHECKPOINTS = "None, a folder or 's3://bucket/prefix'"

@@ -36,11 +36,11 @@ class Endpoint:
     def __init__(self, host: str, port: int, families: Callable[[], Sequence[Family]]) -> None:
         registry = CollectorRegistry(auto_describe=False)
         registry.register(_Collector(families))
+        self._closed = threading.Event()
         try:
-            self._server = _server(host, port, registry)
+            self._server = _server(host, port, registry, self._closed)
         except OSError as error:
             raise _refused(host, port, error) from error
-        self._is_closed = False
         self._thread = threading.Thread(target=self._serve, name="oka-metrics", daemon=True)
         self._thread.start()
 
@@ -53,16 +53,16 @@ class Endpoint:
 
     def close(self) -> None:
         """Answer no more; idempotent. Scrapes that are under way go on."""
-        if self._is_closed:
+        if self._closed.is_set():
             return
-        self._is_closed = True
+        self._closed.set()
         with suppress(OSError):
             self._server.socket.shutdown(socket.SHUT_RDWR)  # which wakes the thread
         self._thread.join()
         self._server.server_close()
 
     def _serve(self) -> None:
-        while not self._is_closed:
+        while not self._closed.is_set():
             self._server.handle_request()
 
 
@@ -95,7 +95,9 @@ def _told(family: Family) -> Metric:
     return histogram
 
 
-def _server(host: str, port: int, registry: CollectorRegistry) -> ThreadingTCPServer:
+def _server(
+    host: str, port: int, registry: CollectorRegistry, closed: threading.Event
+) -> ThreadingTCPServer:
     """A server that listens."""
     slots = threading.BoundedSemaphore(_MOST_SCRAPES)
 
@@ -108,9 +110,11 @@ def _server(host: str, port: int, registry: CollectorRegistry) -> ThreadingTCPSe
                 self.send_error(404, "only /metrics is here")
                 return
             encode, content_type = choose_encoder(self.headers.get("Accept", ""))
-            self._answer(encode(registry), content_type)
-
-        def _answer(self, body: bytes, content_type: str) -> None:
+            try:
+                body = encode(registry)
+            except Exception as error:  # noqa: BLE001 - it shows up where it is scraped
+                self.send_error(500, f"{type(error).__name__}")
+                return
             self.send_response(200)
             self.send_header("Content-Type", content_type)
             self.send_header("Content-Length", str(len(body)))
@@ -126,11 +130,22 @@ def _server(host: str, port: int, registry: CollectorRegistry) -> ThreadingTCPSe
         daemon_threads = True
         block_on_close = False
 
+        def get_request(self) -> Any:
+            try:
+                return super().get_request()
+            except OSError:  # such as too many open files, which is not over at once
+                closed.wait(_AGAIN_SECONDS)
+                raise
+
         def process_request(self, request: Any, client_address: Any) -> None:
-            if slots.acquire(blocking=False):
-                super().process_request(request, client_address)
-            else:
+            if not slots.acquire(blocking=False):
                 self.shutdown_request(request)
+                return
+            try:
+                super().process_request(request, client_address)
+            except BaseException:  # there are too many threads
+                slots.release()
+                raise
 
         def process_request_thread(self, request: Any, client_address: Any) -> None:
             try:
@@ -159,5 +174,6 @@ def _refused(host: str, port: int, error: OSError) -> ConfigError:
 
 _MOST_SCRAPES = 8
 """At once; more are turned away."""
+_AGAIN_SECONDS = 0.2
 _PATIENCE_SECONDS = 10.0
 """For a scraper to ask, and to take its answer."""

@@ -22,12 +22,16 @@ from prometheus_client.parser import text_string_to_metric_families
 import engine
 import engine.monitoring
 from engine.errors import ConfigError
+from engine.gateway import Request, Response
 from engine.job import JobHandle
+from engine.model import Model
 from engine.programs.beside import Beside
 from engine.programs.ports import free_port
 from operators import source
 from operators.sinks import Discard
-from operators.sources import RandomWords
+from operators.sources import Models, RandomWords
+from operators.stream import Stream
+from tests.integration.test_http import Client, served
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
@@ -139,6 +143,35 @@ def test_counters_go_on_over_restarts_and_rescales(tmp_path: Path) -> None:
         )
         assert total(url, "oka_job_restarts_total") == 1
     assert seen == sorted(seen)
+
+
+def test_requests_by_their_ends_and_the_version_of_the_model(tmp_path: Path) -> None:
+    def publish(number: int) -> None:
+        (tmp_path / "new").write_bytes(bytes([number]))
+        (tmp_path / "new").rename(tmp_path / "model")
+
+    def answer(model: bytes, requests: list[Request]) -> list[Response]:
+        return [request.reply(model[0]) for request in requests]
+
+    def handle(requests: Stream[Request]) -> Stream[Response]:
+        models = source(Models(watch=tmp_path / "model")).broadcast(via="channels")
+        return requests.map_batches_with_model(models, _first_byte, answer)
+
+    publish(7)
+    with served(handle, config={"metrics_port": 0}) as (port, job):
+        url = str(job.metrics_url)
+        assert Client(port)("GET", "/")[2] == b"7"
+        wait_until(lambda: total(url, "oka_http_requests_total", end="answered") == 1)
+        ends = {told["end"] for told, _ in samples(url)["oka_http_requests_total"]}
+        assert ends == {"answered", "expired", "disconnected", "refused"}
+        wait_until(lambda: total(url, "oka_model_version") == 1)
+        publish(8)
+        wait_until(lambda: Client(port)("GET", "/")[2] == b"8", 60)  # it takes over with a batch
+        wait_until(lambda: total(url, "oka_model_version") == 2, 60)
+
+
+def _first_byte(model: Model) -> bytes:
+    return next(iter(model.files.values()))[:1]
 
 
 def test_the_command_says_where_it_is_scraped() -> None:

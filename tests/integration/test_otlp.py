@@ -89,7 +89,9 @@ def test_a_collector_that_is_away_or_refuses_costs_the_job_nothing() -> None:
         assert b"unknown_service" not in got[0][2]
 
 
-@pytest.mark.parametrize("wrong", ["", "collector:4318", "ftp://collector", "http://", 5])
+@pytest.mark.parametrize(
+    "wrong", ["", "collector:4318", "ftp://there", "http://", "http://me:pw@it/", 5]
+)
 def test_what_is_no_url_is_refused(wrong: Any) -> None:
-    with pytest.raises(ConfigError, match=r"otlp_endpoint is .* expected None or a URL such as"):
+    with pytest.raises(ConfigError, match=r"otlp_endpoint is .* expected None or a URL without"):
         counted(otlp_endpoint=wrong)

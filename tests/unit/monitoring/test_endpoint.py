@@ -21,7 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families as text_fami
 from engine.config import JobConfig
 from engine.errors import ConfigError
 from engine.monitoring.endpoint import Endpoint
-from engine.monitoring.families import Exposition
+from engine.monitoring.families import Exposition, Family
 from engine.report.samples import Sample
 from tests.unit.monitoring.tasks import task
 from tests.waiting import wait_until
@@ -91,6 +91,18 @@ def test_nothing_else_is_there() -> None:
         with closing(HTTPConnection(address.hostname or "", address.port)) as connection:
             connection.request("POST", "/metrics", body="x")
             assert connection.getresponse().status == 501
+
+
+def test_what_fails_within_shows_up_where_it_is_scraped() -> None:
+    def families() -> list[Family]:
+        raise KeyError("no such task")
+
+    failing = Endpoint("127.0.0.1", 0, families)
+    try:
+        status, _, text = scraped(failing.url)
+        assert (status, "KeyError" in text) == (500, True)
+    finally:
+        failing.close()
 
 
 def test_scrapers_that_do_not_read_hold_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
