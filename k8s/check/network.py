@@ -69,12 +69,17 @@ def policies(subject: Subject) -> Iterator[Finding]:
 
 
 def ports(subject: Subject) -> Iterator[Finding]:
-    """Every job has ports of its own, and none of Ray's."""
+    """Every job has ports of its own, none of Ray's, and that at which Prometheus asks for it."""
     for cluster, config in subject.settled:
         listens = [each for group in cluster.groups for each in _listens(group).values()]
         taken = set().union(*(each for each in listens if each is not _UNSET))
         if config.ports and not taken.isdisjoint(config.ports):
             yield say("ports-of-ray", cluster.owner, ports=_text(config.ports))
+        for pod in (each for each in subject.pods if name(each.owner) == cluster.owner):
+            asked = _of_jobs(subject, pod)
+            if asked and (config.metrics_port not in asked or config.metrics_host in LOOPBACK):
+                told = f"{config.metrics_port} on {config.metrics_host}"
+                yield say("other-metrics-port", cluster.owner, asked=asked[0], there=told)
 
 
 def listening(service: Document, pod: Pod) -> list[int]:
@@ -128,11 +133,22 @@ def _flows(subject: Subject) -> Iterator[Flow]:
             yield Flow(_OTHERS["the operator"], pod, "dashboard", heard["dashboard"])
         if subject.of_kind("PodMonitor"):
             yield Flow(prometheus, pod, "metrics-export-port", heard["metrics-export-port"])
+        for port in _of_jobs(subject, pod):
+            yield Flow(prometheus, pod, "metrics of a job", range(port, port + 1))
         jobs = {name(pod.owner)} & ranges.keys() or ranges.keys()
         heard |= {f"port_range of {job}": ranges[job] for job in jobs}
         for other in (each for each in subject.pods if each.owner is pod.owner):
             said = heard if other.group else heard.keys() & {"dashboard"}
             yield from (Flow(other, pod, what, heard[what]) for what in said)
+
+
+def _of_jobs(subject: Subject, pod: Pod) -> list[int]:
+    """The ports at which Prometheus asks a pod of Ray for metrics that are not Ray's."""
+    if pod.group is None:
+        return []
+    of_ray = _listens(pod.group)["metrics-export-port"]
+    asked = pod.ports.keys() & {each.get("port") for _, each in scraped(subject, pod)}
+    return sorted(pod.ports[each] for each in asked if pod.ports[each] not in of_ray)
 
 
 def _selects(way: str, policy: Document, pod: Pod) -> bool:
@@ -187,6 +203,7 @@ def _text(found: range) -> str:
 
 
 _PEERS = {"ingress": "from", "egress": "to"}
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _UNSET = range(1024, 65536)
 _VPC = "192.168.0.0/16"  # what eksctl gives a VPC
 _FLOWS = yaml.safe_load((FOLDER / "schemas" / "flows.yaml").read_text(encoding="utf-8"))

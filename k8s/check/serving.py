@@ -11,7 +11,7 @@ from typing import Any
 from engine.cli.main import commands
 from engine.errors import ConfigError, did_you_mean
 from k8s.check.finding import Finding, say
-from k8s.check.network import scraped
+from k8s.check.network import LOOPBACK, scraped
 from k8s.check.references import KNOWN, keys_of
 from k8s.jobs import NotHere, bound, parsed
 from k8s.manifests import Pod, name, spec, walk, words
@@ -87,9 +87,9 @@ def _runs(subject: Subject, pod: Pod, container: Any, said: list[str]) -> Iterat
     if "port" in given and asked - {str(given["port"])}:
         yield say("other-port", pod.where, port=given["port"], asked=", ".join(sorted(asked)))
     host, tokens = given.get("host"), [key for key in given if "token" in key]
-    if host in _LOOPBACK and asked:
+    if host in LOOPBACK and asked:
         yield say("loopback", pod.where, len(pod.spec["containers"]) > 1, host=host)
-    if host not in (*_LOOPBACK, None) and tokens and not any(given[key] for key in tokens):
+    if host not in (*LOOPBACK, None) and tokens and not any(given[key] for key in tokens):
         yield say("no-token", pod.where, host=host, token=tokens[0])
     yield from _files(subject, pod, container, given)
 
@@ -116,4 +116,3 @@ def _files(subject: Subject, pod: Pod, container: Any, given: Any) -> Iterator[F
 
 
 _METRICS = "/-/metrics"
-_LOOPBACK = ("127.0.0.1", "::1", "localhost")

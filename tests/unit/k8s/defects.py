@@ -235,6 +235,8 @@ DEFECTS = (
            "port: metrcis", "selectors", "names the port 'metrcis', RayCluster/oka gro", "note"),
     Defect("a PodMonitor that selects nobody", MONITOR, "app.kubernetes.io/name: oka",
            "app.kubernetes.io/name: oak", "selectors", "selects no pod", "note"),
+    Defect("a job that Prometheus asks at another port", MONITOR, "port: job-metrics",
+           "port: dashboard", "ports", "asks port 8265", "note"),
     Defect("a typo in Prometheus' namespace", "components/monitoring/network-policy.yaml", "name: monitoring",
            "name: montioring", "policies", "Prometheus", "note"),
     # Nodes

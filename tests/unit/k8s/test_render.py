@@ -91,6 +91,8 @@ def test_another_size(eks: Documents) -> None:
         "placement": "operator_first",
         "strict_placement": True,
         "port_range": "20000-20999",
+        "metrics_port": 9464,
+        "metrics_host": "0.0.0.0",
         "resources": {"*": {"operator_slot": 1}},
     }
     assert mistakes(found) == []
