@@ -193,7 +193,8 @@ class Workers:
         for worker, call in asked.items():
             if call.done() and isinstance(answer := outcome(call), TaskStatistics):
                 self._last_statistics[worker] = answer
-        return list(self._last_statistics.values())
+        known = self._last_statistics
+        return [known[worker] for worker in self._workers if worker in known]
 
 
 _ANSWER_SECONDS = 0.5
