@@ -53,7 +53,10 @@ impl RecordCache {
     #[inline]
     pub(crate) unsafe fn get(&mut self, encoding: &[u8]) -> *mut ffi::PyObject {
         let hash = short::hash(encoding);
-        let entry = &self.entries[hash as usize % ENTRIES];
+        // There is none once another decoder has taken the caches, in the middle of a batch.
+        let Some(entry) = self.entries.get(hash as usize % ENTRIES) else {
+            return ptr::null_mut();
+        };
         if entry.hash == hash && equal(&entry.bytes[..entry.length], encoding) {
             self.hits += 1;
             // SAFETY: the GIL is held; a filled entry owns a reference to `object`. An empty one
@@ -78,7 +81,9 @@ impl RecordCache {
                 return;
             }
             let hash = short::hash(encoding);
-            let entry = &mut self.entries[hash as usize % ENTRIES];
+            let Some(entry) = self.entries.get_mut(hash as usize % ENTRIES) else {
+                return;
+            };
             ffi::Py_XDECREF(entry.object);
             ffi::Py_INCREF(record);
             entry.hash = hash;
