@@ -4,7 +4,7 @@ use crate::arithmetic::{Operator, binary, invert, negative, positive};
 use crate::code::{Code, Next, Operation, Part, Register, Taken, Way};
 use crate::compare::{compare, holds};
 use crate::containers::{
-    at, attribute, contains, dict, extended, is, is_instance, item, merged, slice, unpacked,
+    self, at, attribute, contains, dict, extended, is, is_instance, item, merged, unpacked,
 };
 use crate::emit::{Piece, append_encoded, append_first};
 use crate::parts::Place;
@@ -16,6 +16,7 @@ use crate::view;
 use crate::write::write;
 use bumpalo::Bump;
 use oka_compute::encode;
+use std::slice;
 
 /// An argument as it came: its bytes, perhaps with others behind them, and where its parts are; nothing of what is not
 /// encoded.
@@ -189,6 +190,7 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
+    /// Appends a part that has no place, of what is not encoded.
     #[inline(never)]
     fn append_another(
         &self,
@@ -196,6 +198,9 @@ impl<'a> Machine<'a> {
         part: &'a Part,
         depth: usize,
     ) -> Result<(), Unusual> {
+        if let Way::Whole = part.way {
+            return write(out, self.registers[part.register], depth);
+        }
         let value = self.another_part(part)?;
         write(out, value.ok_or(Unusual::NoKey)?, depth)
     }
@@ -263,7 +268,7 @@ impl<'a> Machine<'a> {
                 compare(*comparison, value(left), value(right), arena).map(Value::Bool)
             }
             Operation::Call(call, arguments) => match **arguments {
-                [only] => call(&[registers[only]], arena),
+                [only] => call(slice::from_ref(&registers[only]), arena),
                 [first, second] => call(&[registers[first], registers[second]], arena),
                 _ => call(gathered(arguments, registers, arena), arena),
             },
@@ -280,7 +285,7 @@ impl<'a> Machine<'a> {
             Operation::Attribute(object, path) => attribute(value(object), path, arena),
             Operation::Slice(sequence, [start, stop, step]) => {
                 let bounds = [value(start), value(stop), value(step)];
-                slice(value(sequence), bounds, arena)
+                containers::slice(value(sequence), bounds, arena)
             }
             Operation::List(items) => Ok(Value::List(gathered(items, registers, arena))),
             Operation::Dict(pairs) => {
