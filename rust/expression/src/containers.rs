@@ -33,6 +33,11 @@ impl Name {
         }
     }
 
+    /// See [`crate::Program::names`].
+    pub(crate) fn number(&self) -> usize {
+        self.number
+    }
+
     /// As a key is encoded.
     pub(crate) fn encoded(&self) -> &[u8] {
         &self.encoded

@@ -11,7 +11,7 @@ use crate::parts::Place;
 use crate::text::joined;
 use crate::tree::Constant;
 use crate::unusual::Unusual;
-use crate::value::{Computed, Value};
+use crate::value::{Computed, Kind, Value};
 use crate::view;
 use crate::write::write;
 use bumpalo::Bump;
@@ -117,14 +117,15 @@ impl<'a> Machine<'a> {
                     {
                         *value = Value::Int(number);
                     }
-                    _ => self.compute(into, operation, inputs)?,
+                    Some(_) => self.compute(into, operation, inputs)?,
+                    None => self.take_another(into, part)?,
                 }
                 Ok(())
             }
             Operation::Part(part, Taken::AsBytes) => {
                 match inputs[part.argument].part(part.number) {
                     Some(bytes) => self.registers[into] = Value::Opaque(bytes),
-                    None => self.compute(into, operation, inputs)?,
+                    None => self.take_another(into, part)?,
                 }
                 Ok(())
             }
@@ -215,6 +216,21 @@ impl<'a> Machine<'a> {
             Some(bytes) => taken.value(bytes, self.arena).map(Some),
             None => self.another_part(part),
         }
+    }
+
+    /// Takes a part that has no place.
+    #[inline(never)]
+    fn take_another(&mut self, into: Register, part: &'a Part) -> Result<(), Unusual> {
+        if let (Way::Field(name), Value::Foreign(dict)) =
+            (&part.way, &self.registers[part.register])
+            && dict.kind() == Kind::Dict
+        {
+            let found = dict.field(name.number(), self.arena)?;
+            self.registers[into] = found.ok_or(Unusual::NoKey)?;
+            return Ok(());
+        }
+        self.registers[into] = self.another_part(part)?.ok_or(Unusual::NoKey)?;
+        Ok(())
     }
 
     /// A part that has no place: the argument is not encoded, or there is no such part in a record that is like others.
