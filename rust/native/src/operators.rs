@@ -2,6 +2,7 @@
 
 pub(crate) mod aggregate;
 pub(crate) mod calls;
+pub(crate) mod encoded_keys;
 pub(crate) mod fold;
 pub(crate) mod interned;
 pub(crate) mod joins;

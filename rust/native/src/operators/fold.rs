@@ -8,7 +8,6 @@ use self::lifted::Lifted;
 use crate::error::alone;
 use crate::network::batch::{Batch, Content};
 use crate::operators::interned::Interned;
-use crate::operators::program::expression;
 use crate::state::KeyedEntries;
 use oka_codec::{Decoder, Key};
 use oka_expression::Unusual;
@@ -61,7 +60,7 @@ impl Fold {
         lifted: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let key = Key::new(key)?;
-        let lifted = lifted.map(|data| Lifted::new(&expression(data)?, &key, paired));
+        let lifted = lifted.map(|data| Lifted::new(data, &key, paired));
         let state = State {
             function,
             lifted: lifted.transpose()?,

@@ -7,9 +7,11 @@ use oka_compute::ByteStrings;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
-/// The value of a key.
-pub(super) enum Value {
+/// What the records of a key come to.
+#[derive(Default)]
+pub(in crate::operators) enum Value {
     /// Its first record is about to come.
+    #[default]
     None,
     Object(Py<PyAny>),
     Encoded(Vec<u8>),
@@ -17,10 +19,49 @@ pub(super) enum Value {
 
 impl Value {
     #[inline]
-    pub(super) fn bytes(&self) -> Option<&[u8]> {
+    pub(in crate::operators) fn bytes(&self) -> Option<&[u8]> {
         match self {
             Self::Encoded(bytes) => Some(bytes),
             _ => None,
+        }
+    }
+
+    /// As an object.
+    #[inline]
+    pub(in crate::operators) fn object<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        match self {
+            Self::Object(object) => Ok(Some(object.bind(py).clone())),
+            Self::None => Ok(None),
+            Self::Encoded(bytes) => Decoder::new(py).first(bytes).map(Some),
+        }
+    }
+
+    /// Has it be encoded; false where that cannot be.
+    #[inline]
+    pub(in crate::operators) fn encode(&mut self, py: Python<'_>) -> bool {
+        let Self::Object(object) = self else {
+            return true;
+        };
+        let mut bytes = Vec::new();
+        // SAFETY: the GIL is held, and the object is valid.
+        let encoded = unsafe { encode::append(py, &mut bytes, object.as_ptr(), 0) };
+        if encoded.is_ok() {
+            *self = Self::Encoded(bytes);
+        }
+        encoded.is_ok()
+    }
+
+    #[inline]
+    pub(in crate::operators) fn set_bytes(&mut self, encoded: &[u8]) {
+        match self {
+            Self::Encoded(bytes) => {
+                bytes.clear();
+                bytes.extend_from_slice(encoded);
+            }
+            other => *other = Self::Encoded(encoded.to_vec()),
         }
     }
 }
@@ -82,26 +123,13 @@ impl Keyed {
         py: Python<'py>,
         number: usize,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        match &self.values[number] {
-            Value::Object(object) => Ok(Some(object.bind(py).clone())),
-            Value::None => Ok(None),
-            Value::Encoded(bytes) => Decoder::new(py).first(bytes).map(Some),
-        }
+        self.values[number].object(py)
     }
 
     /// Has the value of a key be encoded; false where that cannot be.
     #[inline]
     pub(super) fn encode(&mut self, py: Python<'_>, number: usize) -> bool {
-        let Value::Object(object) = &self.values[number] else {
-            return true;
-        };
-        let mut bytes = Vec::new();
-        // SAFETY: the GIL is held, and the object is valid.
-        let encoded = unsafe { encode::append(py, &mut bytes, object.as_ptr(), 0) };
-        if encoded.is_ok() {
-            self.values[number] = Value::Encoded(bytes);
-        }
-        encoded.is_ok()
+        self.values[number].encode(py)
     }
 
     /// By the numbers of the keys.
@@ -116,13 +144,7 @@ impl Keyed {
 
     #[inline]
     pub(super) fn set_bytes(&mut self, number: usize, encoded: &[u8]) {
-        match &mut self.values[number] {
-            Value::Encoded(bytes) => {
-                bytes.clear();
-                bytes.extend_from_slice(encoded);
-            }
-            other => *other = Value::Encoded(encoded.to_vec()),
-        }
+        self.values[number].set_bytes(encoded);
     }
 
     pub(super) fn put(&mut self, key: &Bound<'_, PyAny>, value: Value) -> PyResult<()> {

@@ -3,13 +3,12 @@
 use super::State;
 use super::keyed::Keyed;
 use crate::network::batch::Batch;
-use crate::network::gate::key_path;
 use crate::operators::calls::detached;
-use oka_codec::{Decoder, Key};
-use oka_compute::table::KeyTable;
-use oka_compute::{KeyPath, Path, Reader, RecordKeys, Step};
+use crate::operators::encoded_keys::EncodedKeys;
+use crate::operators::program::expression;
+use oka_codec::Key;
+use oka_compute::Reader;
 use oka_expression::Folding;
-use oka_expression::tree::Expression;
 use oka_transport::{Encoding, ReceivedFrames};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -17,33 +16,14 @@ use pyo3::prelude::*;
 /// What a batch can be folded by without Python objects.
 pub(super) struct Lifted {
     folding: Folding,
-    /// Finds the keys of encoded records.
-    keys: RecordKeys,
-    /// Where a record lies in what comes.
-    record: Path,
-    /// Keys by their canonical bytes.
-    table: KeyTable,
-    /// Their numbers where all keys have one.
-    numbers: Vec<u32>,
+    keys: EncodedKeys,
 }
 
 impl Lifted {
-    pub(super) fn new(expression: &Expression, key: &Key, paired: bool) -> PyResult<Self> {
-        let folding = Folding::new(expression);
-        let (key, record): (KeyPath, Path) = if paired {
-            (
-                Path::from([Step::Item(0)]).into(),
-                Path::from([Step::Item(1)]),
-            )
-        } else {
-            (key_path(key), Path::default())
-        };
+    pub(super) fn new(lifted: &Bound<'_, PyAny>, key: &Key, paired: bool) -> PyResult<Self> {
         Ok(Self {
-            folding: folding.map_err(|reason| PyValueError::new_err(reason.to_string()))?,
-            keys: RecordKeys::by(key),
-            record,
-            table: KeyTable::new(),
-            numbers: Vec::new(),
+            folding: folding(lifted)?,
+            keys: EncodedKeys::new(key, paired),
         })
     }
 
@@ -58,30 +38,22 @@ impl Lifted {
         for (records, body) in received.bodies() {
             let mut reader = Reader::new(body);
             for _ in 0..records {
-                let rest = reader.rest();
-                let key = self.keys.next(&mut reader);
-                let (key, canonical) = key.map_err(|problem| problem.to_string())?;
-                let at = self.table.number(canonical);
-                let number = match self.numbers.get(at) {
-                    Some(number) if *number != UNKNOWN => *number,
-                    _ => {
-                        let key = Decoder::new(py).first(key);
-                        let number = key.and_then(|key| keyed.number(&key));
-                        let number = number.map_err(|error| error.to_string())? as u32;
-                        self.numbers.resize(self.table.len(), UNKNOWN);
-                        self.numbers[at] = number;
-                        number
-                    }
-                };
+                let number = |key: &Bound<'_, PyAny>| Ok(keyed.number(key)? as u32);
+                let (number, record) = self.keys.next(py, &mut reader, number)?;
                 if !keyed.encode(py, number as usize) {
                     return Err("a value that does not travel".to_owned());
                 }
-                let record = self.record.find(rest);
-                found.push((number, record.map_err(|error| error.to_string())?));
+                found.push((number, record));
             }
         }
         Ok(found)
     }
+}
+
+/// The fold by a function, of which this is the data of its `Expression`.
+pub(in crate::operators) fn folding(lifted: &Bound<'_, PyAny>) -> PyResult<Folding> {
+    let folding = Folding::new(&expression(lifted)?);
+    folding.map_err(|reason| PyValueError::new_err(reason.to_string()))
 }
 
 impl State {
@@ -110,6 +82,3 @@ impl State {
         Ok(ReceivedFrames::of_body(Encoding::Msgpack, found.len(), results).into())
     }
 }
-
-/// The number of a key that has none yet.
-const UNKNOWN: u32 = u32::MAX;
