@@ -1,7 +1,7 @@
 from typing import Any, SupportsFloat, SupportsIndex, final
 from typing_extensions import disjoint_base
 
-__all__ = ["Aggregate", "AggregateError", "AvroDecoder", "Batch", "Blob", "BlobNode", "BlobStatistics", "Cancelled", "ChannelLost", "Control", "DecodeError", "Digests", "EncodeError", "Finder", "Fold", "FrozenDict", "HttpGateway", "HttpReplies", "HttpStream", "InputStatistics", "Join", "JsonDecoder", "KeptRows", "KeyExtractError", "KeyedEntries", "Landing", "LatencyHistogram", "Latest", "Network", "NetworkError", "NetworkStatistics", "OutputGate", "OutputStatistics", "Paired", "Program", "ResourceError", "RollingAggregate", "S3Client", "StorageFailed", "WindowAggregate", "WindowFold", "WindowSpans", "columns_of_dicts", "decode_value", "dicts_of_rows", "encode_parts", "ipc_streams", "keyed_entries", "mapped", "needs", "partition", "plain_keys", "register_extensions", "take_rows", "use_precise_timers", "xxh3"]
+__all__ = ["Aggregate", "AggregateError", "AvroDecoder", "Batch", "Blob", "BlobNode", "BlobStatistics", "Cancelled", "ChannelLost", "Control", "DecodeError", "Digests", "EncodeError", "Finder", "Fold", "FrozenDict", "HttpGateway", "HttpReplies", "HttpStream", "InputStatistics", "Join", "JsonDecoder", "KeptRows", "KeyExtractError", "KeyedEntries", "Landing", "LatencyHistogram", "Latest", "Network", "NetworkError", "NetworkStatistics", "OutputGate", "OutputStatistics", "Paired", "Program", "ResourceError", "RollingAggregate", "S3Client", "StorageFailed", "TimeFunction", "WindowAggregate", "WindowFold", "WindowSpans", "columns_of_dicts", "decode_value", "dicts_of_rows", "encode_parts", "ipc_streams", "keyed_entries", "mapped", "needs", "partition", "plain_keys", "register_extensions", "take_rows", "use_precise_timers", "xxh3"]
 
 @final
 class Aggregate:
@@ -1219,6 +1219,11 @@ class RollingAggregate:
         """
         Those that came so since it was called, in batches.
         """
+    @property
+    def times(self, /) -> Any:
+        """
+        What it was given to read times.
+        """
 
 @final
 class S3Client:
@@ -1295,6 +1300,28 @@ class StorageFailed(Exception):
     def __new__(cls, /, message: "str", code: "str") -> StorageFailed: ...
 
 @final
+class TimeFunction:
+    """
+    A function of records that gives their times, as an expression, for operators that read times in Rust.
+
+    `lifted` is the data of its `Expression`, `unit` what numbers count: "s", "ms", "us" or "ns". Raises ValueError for
+    an operation that is not known here. One thread at a time.
+    """
+    def __new__(cls, /, lifted: "Any", unit: "str") -> TimeFunction: ...
+    def figures(self, /) -> "tuple[int, str | None]":
+        """
+        How often it has given a time since this was called, and why it gave up, if it did.
+        """
+    def of(self, /, record: "Batch") -> "tuple[Any] | None":
+        """
+        What it gives for the only record of a batch, in a tuple; None if it gives up.
+        """
+    def run(self, /, runs: "bool") -> "None":
+        """
+        Says whether it may be called from now on; it may not before.
+        """
+
+@final
 class WindowAggregate:
     """
     What `Aggregate` computes, of the records of each window of event time. Results are tuples of a
@@ -1365,6 +1392,11 @@ class WindowAggregate:
     def take_late(self, /) -> "list[Any]":
         """
         Those that came so since it was called, in batches.
+        """
+    @property
+    def times(self, /) -> Any:
+        """
+        What it was given to read times.
         """
 
 @final

@@ -79,6 +79,11 @@ class TimeSelector:
         return not callable(self.item)
 
     @property
+    def functions(self) -> tuple[tuple[Callable[..., Any], int], ...]:
+        """The function that finds the time, if there is one, for `Properties.functions`."""
+        return ((self.item, 1),) if callable(self.item) else ()
+
+    @property
     def meaning(self) -> dict[str, Any]:
         """The place and the unit, for `Properties.meaning`; all functions have the same meaning."""
         return {"time": "a function" if callable(self.item) else self.item, "unit": self.unit}

@@ -6,11 +6,13 @@ from datetime import timedelta
 from itertools import chain
 from typing import Any
 
+from engine.columns import Rows, import_pyarrow, is_columns, rows
 from engine.graph.batch_operator import BatchFunction, BatchOperator
 from engine.graph.context import TaskContext
 from engine.graph.operator import Properties
 from engine.graph.splits import ONLY, Split
 from engine.graph.watermark import END_OF_TIME, START_OF_TIME, Watermark
+from engine.network import take_rows
 from engine.state import KeyedState
 from operators.durations import ZERO, check_duration, microseconds, nanoseconds
 from operators.event_time.first_times import warn_of_unit
@@ -43,11 +45,11 @@ class WithEventTime(BatchOperator, GivesTime):
 
     @property
     def properties(self) -> Properties:
-        """It takes columns if the time is a column, and reads rows otherwise."""
-        named = self.selector.item is not None and not callable(self.selector.item)
+        """It takes whatever comes, and looks at some dicts of columns without a column of times."""
         return Properties(
-            accepts_columns=named,
-            passes_records=not named,
+            accepts_columns=True,
+            accepts_rows=True,
+            emits_rows=True,
             makes_watermarks=True,
             beside_source=self.idle_after is not None or self.max_drift is not None,
             max_drift_us=None if self.max_drift is None else microseconds(self.max_drift),
@@ -80,6 +82,8 @@ class _Watermarks(BatchFunction):
     def __init__(self, declared: WithEventTime, context: TaskContext) -> None:
         max_jump = declared.max_jump
         self._selector = declared.selector
+        self._is_named = declared.selector.item is not None and declared.selector.takes_columns
+        """Whether columns have a column of times."""
         self._behind_us = microseconds(declared.out_of_orderness) + 1
         self._max_jump_us = None if max_jump is None else microseconds(max_jump)
         self._splits = context.splits
@@ -128,7 +132,7 @@ class _Watermarks(BatchFunction):
             self._on_nothing(now_ns)
             return batch
         is_due = now_ns >= self._next_ns
-        if type(batch) is list:
+        if not (self._is_named and is_columns(batch)):
             if self._unseen:
                 self._see()
             self._see_times(self._times_of(batch))
@@ -262,7 +266,7 @@ class _Watermarks(BatchFunction):
 
         If that is not believed, it gives some others, too.
         """
-        if type(batch) is list:
+        if not (self._is_named and is_columns(batch)):
             sample = _sample(batch)
             times = self._selector.all_microseconds(sample, self._failing)
             if not self._is_unit_checked:
@@ -311,9 +315,15 @@ class _Watermarks(BatchFunction):
 
 
 def _sample(batch: Any) -> Any:
-    """Some elements of a list or an array, in order, including the last."""
+    """Some elements of a list or an array, or dicts of columns, in order, including the last."""
     step = min(1 + len(batch) // _SAMPLES, _EVERY)
-    return batch[(len(batch) - 1) % step :: step] if step > 1 else batch
+    first = (len(batch) - 1) % step
+    batch = batch.columns if type(batch) is Rows else batch
+    if is_columns(batch):
+        places = range(first, len(batch), step)
+        pyarrow = import_pyarrow("a stream of columns")
+        return rows(take_rows(batch, pyarrow.array(places, "int64")))
+    return batch[first::step] if step > 1 else batch
 
 
 _SAMPLES = 16

@@ -56,6 +56,7 @@ class NativeRolling(BatchOperator, GivesTime):
             accepts_columns=self.rolling.time.takes_columns and self.of_keys.takes_columns,
             outputs=(LATE,),
             on_error=self.of_keys.on_error,
+            functions=self.rolling.time.functions,
             meaning={"kind": "over", **self.rolling.meaning, "value": value},
         )
 
@@ -71,7 +72,7 @@ class NativeRolling(BatchOperator, GivesTime):
             spans=by.in_numbers,
             fields=names[0] if is_alone else by.fields(names),
             time=path_to_time(by.time),
-            times=TimesForRust(by.time),
+            times=TimesForRust(by.time, context, of_keys.on_error),
             paired=by.paired,
             updates=by.emit == "updates",
             keeps_late=LATE in context.side_outputs,

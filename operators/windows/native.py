@@ -70,6 +70,7 @@ class NativeWindows(BatchOperator, GivesTime):
             accepts_columns=by_column and self.of_keys.takes_columns,
             outputs=(LATE,),
             on_error=self.of_keys.on_error,
+            functions=() if time is None else time.functions,
             meaning={
                 "kind": "windows",
                 **self.windowing.meaning,
@@ -93,20 +94,21 @@ class NativeWindows(BatchOperator, GivesTime):
     def in_task(self, context: TaskContext) -> "WindowAggregate":
         """The windows of a task, in Rust."""
         return self.aggregate(
+            TimesForRust.of(self.windowing.time, context, self.of_keys.on_error),
             keeps_late=LATE in context.side_outputs,
             copies_keys=context.checkpoints,
             rescue=self.of_keys.rescue(context),
         )
 
-    def aggregate(self, **settings: Any) -> "WindowAggregate":
-        """The same, with settings of their use."""
+    def aggregate(self, times: TimesForRust | None, **settings: Any) -> "WindowAggregate":
+        """The same, with what reads their times, and settings of their use."""
         from engine.network import WindowAggregate
 
         by = self.windowing
         return WindowAggregate(
             *self.of_keys.arguments,
             time=path_to_time(by.time),
-            times=None if by.time is None else TimesForRust(by.time),
+            times=times,
             windows=in_numbers(by.assigner),
             lateness=min(microseconds(by.allowed_lateness), END_OF_TIME),
             updates=by.emit != "final",

@@ -19,6 +19,7 @@ from engine.graph.watermark import END_OF_TIME, START_OF_TIME
 from engine.network import Batch, KeyedEntries
 from engine.state import KeyedState
 from operators.event_time import GivesTime, TimeSelector, with_units_checked
+from operators.event_time.in_rust import TimesForRust
 from operators.windows.native import NativeWindows
 
 
@@ -31,8 +32,11 @@ class WindowParts(BatchOperator):
     @property
     def properties(self) -> Properties:
         """It takes columns if the windows do."""
-        by_column = self.of_all.properties.accepts_columns
-        return Properties(accepts_columns=by_column, meaning={"kind": "parts of windows"})
+        return Properties(
+            accepts_columns=self.of_all.properties.accepts_columns,
+            functions=self.of_all.properties.functions,
+            meaning={"kind": "parts of windows"},
+        )
 
     def open(self, context: TaskContext) -> BatchFunction:
         """The function of one task."""
@@ -45,15 +49,21 @@ class _Parts(BatchFunction):
     def __init__(self, operator: WindowParts, context: TaskContext) -> None:
         self._of_all = operator.of_all
         self._pickle = context.pickle
+        self._times = TimesForRust.of(self._of_all.windowing.time, context, "fail")
+        self.native = None if self._times is None else self._times.native
         self._watermark_us = START_OF_TIME
         """No record that is in time by this is late in the other task."""
 
     def process(self, batch: Any) -> list[Any]:
-        windows = self._of_all.aggregate(keeps_late=True)
+        windows = self._of_all.aggregate(self._times, keeps_late=True)
         if self._watermark_us > START_OF_TIME:
             windows.advance(self._watermark_us)
         columns = is_columns(batch)
-        windows.add(Batch.from_columns(batch) if columns else Batch.from_list(batch, self._pickle))
+        batch = Batch.from_columns(batch) if columns else Batch.from_list(batch, self._pickle)
+        if self._times is None:
+            windows.add(batch)
+        else:
+            self._times.add(windows, batch)
         layout, entries = windows.snapshot()
         kept = [entries[at] for at in range(len(entries))]
         found: list[Any] = [(_PART, layout, kept)] if kept else []

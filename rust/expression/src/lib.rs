@@ -12,7 +12,8 @@
 //! - `parts`: what is looked for in encoded records; `emit`: results that are never made; `write`: values as they are
 //!   encoded.
 //! - [`program`]: functions one after the other, over the records of a batch; [`fold`]: a function of two records over
-//!   those of each key.
+//!   those of each key;
+//!   [`single`]: a function of one record.
 //!
 //! What is not known exactly is [`Unusual`]: then the functions themselves are called, with the whole batch.
 
@@ -39,6 +40,7 @@ pub mod program;
 mod repr;
 mod run;
 mod sequences;
+pub mod single;
 mod text;
 pub mod tree;
 mod unusual;
@@ -50,5 +52,6 @@ pub use build::Unknown;
 pub use bumpalo::Bump as Arena;
 pub use fold::Folding;
 pub use program::{Program, Stage};
+pub use single::Single;
 pub use unusual::Unusual;
 pub use value::Value;

@@ -82,6 +82,8 @@ mod _native {
     #[pymodule_export]
     use super::operators::rolling::RollingAggregate;
     #[pymodule_export]
+    use super::operators::time_function::TimeFunction;
+    #[pymodule_export]
     use super::operators::window_fold::WindowFold;
     #[pymodule_export]
     use super::operators::window_spans::WindowSpans;

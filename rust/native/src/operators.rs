@@ -12,6 +12,7 @@ pub(crate) mod program;
 pub(crate) mod refused;
 pub(crate) mod results;
 pub(crate) mod rolling;
+pub(crate) mod time_function;
 pub(crate) mod times;
 pub(crate) mod window_fold;
 pub(crate) mod window_spans;

@@ -145,6 +145,12 @@ impl RollingAggregate {
         state.add(py, made.as_ref().unwrap_or(batch))
     }
 
+    /// What it was given to read times.
+    #[getter]
+    fn times(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        Ok(self.state()?.times.calls.clone_ref(py))
+    }
+
     /// Says that event time has come here, in microseconds. `complete` then gives what is due.
     #[pyo3(signature = (watermark_us: "int") -> "None")]
     fn advance(&self, watermark_us: i64) -> PyResult<()> {

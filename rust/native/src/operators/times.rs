@@ -3,6 +3,7 @@
 use crate::columns;
 use crate::operators::calls::{PathStep, path, selector};
 use crate::operators::refused::{no_column, raise_columns};
+use crate::operators::time_function::{FoundTime, TimeFunction};
 use crate::state::KeyedEntries;
 use arrow_array::RecordBatch;
 use oka_codec::Decoder;
@@ -19,6 +20,8 @@ pub(crate) type TimeTuple = (Vec<PathStep>, Option<String>, Option<PathStep>, i6
 pub(crate) struct Times {
     /// With a method `microseconds`, which gives the time of what is at the path.
     pub(crate) calls: Py<PyAny>,
+    /// Its `function`: what it calls, lifted. `microseconds_of_value` gives the time of a result.
+    function: Option<Py<TimeFunction>>,
     pub(crate) unit: Option<Unit>,
     pub(crate) before: i64,
     column: Vec<PathStep>,
@@ -31,9 +34,18 @@ impl Times {
         let unit = name.as_deref().map(unit).transpose()?;
         let in_record = TimePath::new(path(&steps), unit).before(before);
         let column = column.map_or(steps, |column| vec![column]);
+        let function = Python::attach(|py| {
+            let calls = calls.bind(py);
+            let function = (!calls.is_none()).then(|| calls.getattr("function"));
+            PyResult::Ok(match function.transpose()? {
+                Some(function) => function.extract::<Option<Py<TimeFunction>>>()?,
+                None => None,
+            })
+        })?;
         Ok((
             Self {
                 calls,
+                function,
                 unit,
                 before,
                 column,
@@ -53,14 +65,34 @@ impl Times {
         self.unit.is_none()
     }
 
-    /// The time of what Rust cannot read, as Python says.
+    /// The time of what Rust cannot read: as the lifted function says, or Python.
     pub(crate) fn microseconds(&self, encoded: &[u8]) -> Result<i64, Problem> {
+        let told = |error: PyErr| Problem::Told(Python::attach(|py| error.value(py).to_string()));
+        let Some(function) = &self.function else {
+            return self.ask("microseconds", encoded).map_err(told);
+        };
+        let mut function = function.get().state().map_err(told)?;
+        let unit = function.unit;
+        let found = match function.find(encoded) {
+            Some(FoundTime::Other(value)) => self.ask("microseconds_of_value", value),
+            found => match found.and_then(|found| found.microseconds(unit, self.before)) {
+                Some(us) => Ok(us),
+                None => self.ask("microseconds", encoded),
+            },
+        };
+        found.map_err(told)
+    }
+
+    /// What a method says of what is encoded.
+    #[cold]
+    fn ask(&self, method: &str, encoded: &[u8]) -> PyResult<i64> {
         Python::attach(|py| {
             let found = Decoder::new(py).first(encoded)?;
-            let time = self.calls.bind(py).call_method1("microseconds", (found,))?;
-            time.extract::<i64>()
+            self.calls
+                .bind(py)
+                .call_method1(method, (found,))?
+                .extract()
         })
-        .map_err(|error: PyErr| Problem::Told(Python::attach(|py| error.value(py).to_string())))
     }
 }
 

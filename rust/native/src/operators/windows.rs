@@ -124,6 +124,12 @@ impl WindowAggregate {
         state.add(py, made.as_ref().unwrap_or(batch))
     }
 
+    /// What it was given to read times.
+    #[getter]
+    fn times(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        Ok(self.state()?.times.calls.clone_ref(py))
+    }
+
     /// What the windows that changed since it was called have come to, of each key that did; without
     /// `updates`, of those that were given already and count late records.
     #[pyo3(signature = () -> "Any")]
