@@ -1420,11 +1420,14 @@ class WindowFold:
     `windows` and `lateness` are those of `WindowAggregate`. `tells_changes`: `changed` returns windows before they are
     complete, and `complete` those alone that changed since. `alone`: a record that fails leaves everything as it was.
 
+    `lifted` is the data of the second function's `Expression`, with the function of times if there is one: `run` takes
+    encoded batches in by these. It suits where the value of a first record is the record.
+
     A result is a tuple: key, value, start and end of the window.
 
     One thread at a time.
     """
-    def __new__(cls, /, fold: "tuple[Any, Any, Any, Any]", key: "int | str | tuple[int | str, ...] | None", time: "Any", *, paired: "bool", times: "Any", unit: "str | None", before_us: "int", key_forms: "list[Any]", windows: "tuple[str, list[int]]", lateness: "int", tells_changes: "bool", alone: "bool") -> WindowFold: ...
+    def __new__(cls, /, fold: "tuple[Any, Any, Any, Any]", key: "int | str | tuple[int | str, ...] | None", time: "Any", *, paired: "bool", times: "Any", unit: "str | None", before_us: "int", key_forms: "list[Any]", windows: "tuple[str, list[int]]", lateness: "int", tells_changes: "bool", alone: "bool", lifted: "tuple[Any, TimeFunction | None] | None" = None) -> WindowFold: ...
     def add(self, /, batch: "list[Any]", first: "int", out: "list[tuple[Any, Any, Any, Any]]", late: "list[Any]") -> "None":
         """
         Takes in the records of a batch from this one on. Results that come with them are added to `out`, and records
@@ -1437,7 +1440,7 @@ class WindowFold:
     @property
     def at(self, /) -> int:
         """
-        The index of the record for which `add` raised.
+        The index of the record for which `add` or `run` raised.
         """
     def changed(self, /) -> "list[tuple[Any, Any, Any, Any]]":
         """
@@ -1446,6 +1449,10 @@ class WindowFold:
     def complete(self, /, most: "int") -> "list[tuple[Any, Any, Any, Any]]":
         """
         At most so many results of windows that are complete; an empty list if there are no more.
+        """
+    def gave_up(self, /) -> "str | None":
+        """
+        Why it gave up on something since this was called, which the function itself got then.
         """
     def has_changed(self, /) -> "bool":
         """
@@ -1468,6 +1475,15 @@ class WindowFold:
     def restored(self, /, watermark_us: "int | None", touched: "bool") -> "None":
         """
         All is restored, and event time had come here. `touched` tells that `changed` shall give these windows.
+        """
+    def run(self, /, batch: "Batch", out: "list[tuple[Any, Any, Any, Any]]", late: "list[Any]") -> "str | None":
+        """
+        The same of an encoded batch, without a Python object for a record. Or why that is given up: nothing has happened
+        then, and `add` is to be called.
+        """
+    def run_lifted(self, /, runs: "bool") -> "None":
+        """
+        Whether the lifted function may be called, until it gives up on something.
         """
     def values(self, /) -> "dict[int, Any]":
         """

@@ -1,9 +1,12 @@
 """The operator of windows: their state in each task, with watermarks, timers and the end."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
+from engine.expression.lift import Lifted, Refusal, lift
+from engine.expression.understood import understood
 from engine.graph.batch_operator import BatchFunction, BatchOperator
 from engine.graph.context import TaskContext
 from engine.graph.operator import OnError, Properties
@@ -12,6 +15,7 @@ from operators.aggregates.fold import Fold
 from operators.durations import nanoseconds
 from operators.event_time import LATE, GivesTime, TimeSelector, with_units_checked
 from operators.windows.assigners import Every
+from operators.windows.both_ways import BothWays
 from operators.windows.values import AT_THE_END, Result, WindowValues
 from operators.windows.windowing import Windowing
 
@@ -35,10 +39,37 @@ class Windows(BatchOperator, GivesTime):
         meaning = {"kind": "windows", **self.windowing.meaning, "value": self.fold.meaning}
         return Properties(
             alone=not self.windowing.is_keyed,
+            accepts_encoded=self._is_lifted,
+            functions=self._functions,
+            way=self._way,
             on_error=self.on_error,
             outputs=(LATE,),
             meaning=meaning,
         )
+
+    @property
+    def _way(self) -> str | None:
+        """Why the function of `reduce` is called itself, whatever it is."""
+        if self.fold.meaning != "reduce" or self._functions:
+            return None
+        if not self.windowing.is_keyed:
+            return "Python: has no key"
+        return f"Python: on_error={self.on_error!r} looks at each record"
+
+    @property
+    def _functions(self) -> tuple[tuple[Callable[..., Any], int], ...]:
+        """That of `reduce`, and that of times if there is one."""
+        reduce, time = self.fold.add, self.windowing.time
+        is_reduce = self.fold.meaning == "reduce" and self.on_error == "fail"
+        if not is_reduce or reduce is None or not self.windowing.is_keyed:
+            return ()
+        return ((reduce, 2), *(() if time is None else time.functions))
+
+    @cached_property
+    def _is_lifted(self) -> bool:
+        """Whether its functions are understood: `properties` is asked for again and again."""
+        lifted = [isinstance(lift(*each), Lifted) for each in self._functions]
+        return bool(lifted) and all(lifted)
 
     def open(self, context: TaskContext) -> BatchFunction:
         """The windows of one task, still without records."""
@@ -46,7 +77,13 @@ class Windows(BatchOperator, GivesTime):
 
     def _open(self, context: TaskContext) -> BatchFunction:
         emit = self.windowing.emit
-        state = WindowValues(self.windowing, self.fold, context)
+        called = WindowValues(self.windowing, self.fold, context)
+        state: WindowValues | BothWays = called
+        if self._is_lifted and context.native != "off" and context.rescue is None:
+            found = understood(self)
+            if not isinstance(found, Refusal):
+                lifted = WindowValues(self.windowing, self.fold, context, found)
+                state = BothWays(lifted, called) if context.native == "check" else lifted
         if isinstance(emit, Every):
             return _Every(state, self.fold, context, nanoseconds(emit.period))
         return (_Updates if emit == "updates" else _Windows)(state, self.fold, context)
@@ -55,13 +92,14 @@ class Windows(BatchOperator, GivesTime):
 class _Windows(BatchFunction):
     """Brings records and watermarks to the windows, and late records to their output."""
 
-    def __init__(self, state: WindowValues, fold: Fold, context: TaskContext) -> None:
+    def __init__(self, state: WindowValues | BothWays, fold: Fold, context: TaskContext) -> None:
         self._state = state
+        self.native = state.native
         self._context = context
         self._fold = fold
         self._send_late = context.side_outputs.get(LATE)
 
-    def process(self, batch: list[Any]) -> list[Result]:
+    def process(self, batch: Any) -> list[Result]:
         state = self._state
         out = state.add(batch)
         if state.late:
@@ -100,7 +138,7 @@ def _reordered(pairs: Iterable[tuple[Any, Any]], order: list[int]) -> Iterator[t
 class _Updates(_Windows):
     """Gives the windows that each batch changed."""
 
-    def process(self, batch: list[Any]) -> list[Result]:
+    def process(self, batch: Any) -> list[Result]:
         out = super().process(batch)
         out += self._state.changed()
         return out
@@ -110,12 +148,16 @@ class _Every(_Windows):
     """Gives the windows that changed, once in a period."""
 
     def __init__(
-        self, state: WindowValues, fold: Fold, context: TaskContext, period_ns: int
+        self,
+        state: WindowValues | BothWays,
+        fold: Fold,
+        context: TaskContext,
+        period_ns: int,
     ) -> None:
         super().__init__(state, fold, context)
         self._period_ns = period_ns
 
-    def process(self, batch: list[Any]) -> list[Result]:
+    def process(self, batch: Any) -> list[Result]:
         out = super().process(batch)
         self._set_timer()
         return out

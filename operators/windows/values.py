@@ -4,17 +4,21 @@
 values and calls the functions.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, tzinfo
 from typing import Any, TypeAlias
 
+from engine.expression.attempts import Attempts
+from engine.expression.lift import Lifted
+from engine.graph.batch_operator import NativeFigures
 from engine.graph.context import TaskContext
 from engine.graph.watermark import END_OF_TIME
-from engine.network import EncodeError, WindowFold
+from engine.network import Batch, EncodeError, TimeFunction, WindowFold
 from engine.state import KeyedState
 from operators.aggregates.fold import Fold
 from operators.durations import microseconds
 from operators.event_time import TimeSelector
+from operators.event_time.lifted import LiftedTime
 from operators.keys import KEY_FORMS
 from operators.windows.assigners import Session
 from operators.windows.windowing import Windowing, in_numbers
@@ -35,9 +39,18 @@ class WindowValues:
     if it has changed since.
     """
 
-    def __init__(self, windowing: Windowing, fold: Fold, context: TaskContext) -> None:
+    def __init__(
+        self,
+        windowing: Windowing,
+        fold: Fold,
+        context: TaskContext,
+        lifted: Sequence[Lifted] | None = None,
+    ) -> None:
+        """`lifted` is the function that adds, and that of times if there is one, as expressions."""
         self.late: list[Any] = []
         """Records that came too late, unchanged; the reader empties it."""
+        self.native = None if lifted is None else NativeFigures()
+        """How often the function ran in Rust, if it is lifted."""
         time = windowing.time
         self._most = context.batch_size
         self._failing = context.failing
@@ -46,6 +59,9 @@ class WindowValues:
         self._is_timed = time is not None
         self._has_ends = isinstance(windowing.assigner, Session)
         self._forms = _Forms(time or TimeSelector())
+        self._lifted = tuple(lifted or ())
+        self._attempts = Attempts()
+        self._time = None if time is None or not lifted else LiftedTime.of(time)
         self._windows = WindowFold(
             fold[:4],
             windowing.key,
@@ -59,11 +75,19 @@ class WindowValues:
             lateness=min(microseconds(windowing.allowed_lateness), END_OF_TIME),
             tells_changes=windowing.emit != "final",
             alone=context.rescue is not None,
+            lifted=None if not lifted else self._expressions(lifted[0]),
         )
 
-    def add(self, batch: list[Any]) -> list[Result]:
+    def _expressions(self, reduce: Lifted) -> tuple[Any, TimeFunction | None]:
+        return reduce.expression.to_data(), None if self._time is None else self._time.function
+
+    def add(self, batch: Any) -> list[Result]:
         """Add records; return the results that they complete."""
         out: list[Result] = []
+        if type(batch) is Batch:
+            if self._natively(batch, out):
+                return out
+            batch = batch.to_list()
         first = 0
         while True:
             try:
@@ -81,17 +105,48 @@ class WindowValues:
                     self._failing.on(record)
                     raise
 
+    def _natively(self, batch: Batch, out: list[Result]) -> bool:
+        """Add encoded records in Rust, if that can be done now."""
+        native = self.native
+        if native is None or not self._attempts.is_due() or not self._may_run():
+            return False
+        records = Batch.of_rows(batch.decode()) if batch.has_columns else batch
+        try:
+            reason = self._windows.run(records, out, self.late)
+        except BaseException:
+            record = batch.to_list()[self._windows.at]
+            self._failing.on(record[1] if self._paired else record)
+            raise
+        is_done = reason is None
+        reason = reason or self._windows.gave_up()
+        self._attempts.note(gave_up=reason is not None)
+        if reason is None:
+            native.native += len(batch)
+        else:
+            native.fell_back(reason)
+        return is_done
+
+    def _may_run(self) -> bool:
+        """Whether the lifted functions are what they were; Rust calls them then, and not else."""
+        holds = bool(self._lifted) and all(each.holds() for each in self._lifted)
+        self._windows.run_lifted(holds)
+        if self._time is not None:
+            self._time.function.run(holds)
+        return holds
+
     def close(self, watermark: float) -> Iterator[list[Result]]:
         """Results, in batches, of the windows that this watermark, in microseconds, completes.
 
         Read it to its end, which removes the state of these windows.
         """
         self._windows.advance(END_OF_TIME if watermark == AT_THE_END else int(watermark))
+        self._may_run()
         while given := self._windows.complete(self._most):
             yield given
 
     def changed(self) -> list[Result]:
         """Results of the windows that changed since their last result, with `emit="updates"`."""
+        self._may_run()
         return self._windows.changed()
 
     @property

@@ -3,8 +3,10 @@
 mod keyed;
 mod lifted;
 
-use self::keyed::{Keyed, Value};
+use self::keyed::Keyed;
+pub(super) use self::keyed::Value;
 use self::lifted::Lifted;
+pub(super) use self::lifted::folding;
 use crate::error::alone;
 use crate::network::batch::{Batch, Content};
 use crate::operators::interned::Interned;

@@ -1,15 +1,19 @@
 //! Windows whose values are computed by functions of Python.
 
+mod encoded;
 mod fold;
 mod folded;
 mod parts;
 
+use self::encoded::Lifted;
 use self::fold::{Fold, Functions};
 pub(super) use self::folded::far;
 use self::folded::{FoldedWindows, Time};
 use self::parts::KeptParts;
 use crate::error::alone;
+use crate::network::batch::{Batch, Content};
 use crate::operators::interned::Interned;
+use crate::operators::time_function::TimeFunction;
 use crate::operators::times::unit;
 use crate::operators::windows::assigner;
 use oka_codec::Key;
@@ -35,6 +39,9 @@ use std::sync::{Mutex, MutexGuard};
 /// `key_forms` are functions that make a new key comparable; the next one is called where comparing raises TypeError.
 /// `windows` and `lateness` are those of `WindowAggregate`. `tells_changes`: `changed` returns windows before they are
 /// complete, and `complete` those alone that changed since. `alone`: a record that fails leaves everything as it was.
+///
+/// `lifted` is the data of the second function's `Expression`, with the function of times if there is one: `run` takes
+/// encoded batches in by these. It suits where the value of a first record is the record.
 ///
 /// A result is a tuple: key, value, start and end of the window.
 ///
@@ -65,6 +72,7 @@ impl WindowFold {
         lateness: "int",
         tells_changes: "bool",
         alone: "bool",
+        lifted: "tuple[Any, TimeFunction | None] | None" = None,
     ))]
     fn new(
         py: Python<'_>,
@@ -80,18 +88,24 @@ impl WindowFold {
         lateness: u64,
         tells_changes: bool,
         alone: bool,
+        lifted: Option<(Bound<'_, PyAny>, Option<Py<TimeFunction>>)>,
     ) -> PyResult<Self> {
         let time = match time.filter(|time| time.is_callable()) {
             Some(find) => Some(Time::Called(find.clone().unbind())),
             None if times.is_some() => Some(Time::There(Key::new(time)?)),
             None => None,
         };
+        let key = Key::new(key)?;
+        let lifted = lifted.map(|(reduce, function)| {
+            Lifted::new((&reduce, function), &key, paired, time.as_ref())
+        });
         let state = FoldedWindows {
             fold: Fold::new(fold),
             values: Vec::new(),
+            lifted: lifted.transpose()?,
             windows: Numbered::new(assigner(windows)?, lateness, tells_changes),
             keys: Interned::new(key_forms),
-            key: Key::new(key)?,
+            key,
             paired,
             time,
             times: times.unwrap_or_else(|| py.None()),
@@ -126,7 +140,42 @@ impl WindowFold {
         self.state()?.add(batch, first, out, late)
     }
 
-    /// The index of the record for which `add` raised.
+    /// The same of an encoded batch, without a Python object for a record. Or why that is given up: nothing has happened
+    /// then, and `add` is to be called.
+    #[pyo3(signature = (
+        batch: "Batch",
+        out: "list[tuple[Any, Any, Any, Any]]",
+        late: "list[Any]",
+    ) -> "str | None")]
+    fn run(
+        &self,
+        batch: &Batch,
+        out: &Bound<'_, PyList>,
+        late: &Bound<'_, PyList>,
+    ) -> PyResult<Option<String>> {
+        match batch.content()? {
+            Content::Records(received) => Ok(self.state()?.run(received, out, late)?.err()),
+            Content::Columns(_) => Ok(Some("columns".to_owned())),
+        }
+    }
+
+    /// Whether the lifted function may be called, until it gives up on something.
+    #[pyo3(signature = (runs: "bool") -> "None")]
+    fn run_lifted(&self, runs: bool) -> PyResult<()> {
+        if let Some(lifted) = &mut self.state()?.lifted {
+            lifted.runs = runs;
+        }
+        Ok(())
+    }
+
+    /// Why it gave up on something since this was called, which the function itself got then.
+    #[pyo3(signature = () -> "str | None")]
+    fn gave_up(&self) -> PyResult<Option<String>> {
+        let lifted = &mut self.state()?.lifted;
+        Ok(lifted.as_mut().and_then(|lifted| lifted.gave_up.take()))
+    }
+
+    /// The index of the record for which `add` or `run` raised.
     #[getter]
     fn at(&self) -> PyResult<usize> {
         Ok(self.state()?.at)
@@ -179,7 +228,7 @@ impl WindowFold {
     fn values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let values = PyDict::new(py);
         for (number, value) in self.state()?.values.iter().enumerate() {
-            if let Some(value) = value {
+            if let Some(value) = value.object(py)? {
                 values.set_item(number, value)?;
             }
         }

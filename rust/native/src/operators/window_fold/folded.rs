@@ -1,9 +1,11 @@
 //! What is done with each record of a batch, and how results of windows become Python's.
 
+use super::encoded::{EncodedRecord, Lifted, Records};
 use super::fold::Fold;
+use crate::operators::fold::Value;
 use crate::operators::interned::Interned;
 use crate::operators::results::Like;
-use oka_codec::Key;
+use oka_codec::{Decoder, Key};
 use oka_compute::Unit;
 use oka_window::{Given, Intake, Miss, Numbered, Numbers, Window};
 use pyo3::exceptions::PyValueError;
@@ -17,7 +19,9 @@ use std::mem;
 pub(super) struct FoldedWindows {
     pub(super) fold: Fold,
     /// What records have come to, by the numbers of `windows`.
-    pub(super) values: Vec<Option<Py<PyAny>>>,
+    pub(super) values: Vec<Value>,
+    /// The function that makes them, if it is lifted.
+    pub(super) lifted: Option<Lifted>,
     pub(super) windows: Numbered,
     pub(super) keys: Interned,
     pub(super) key: Key,
@@ -84,17 +88,53 @@ impl FoldedWindows {
         }
         self.at = from;
         let numbers = self.keys.numbers(&keys, &mut self.at)?;
+        let known = numbers.into_iter().zip(times);
+        if self.take(from, &Records::Objects(&records), known, out, late)? {
+            self.forget(batch.py());
+        }
+        Ok(())
+    }
+
+    /// Takes in the records of a batch that was read.
+    pub(super) fn add_encoded(
+        &mut self,
+        found: &[EncodedRecord<'_>],
+        out: &Bound<'_, PyList>,
+        late: &Bound<'_, PyList>,
+    ) -> PyResult<()> {
+        let mut changed = false;
+        for (at, chunk) in found.chunks(CHUNK).enumerate() {
+            let known = chunk.iter().map(|record| (record.key, record.time));
+            changed |= self.take(at * CHUNK, &Records::Encoded(chunk), known, out, late)?;
+        }
+        if changed {
+            // Not before: the records have numbers of keys.
+            self.forget(out.py());
+        }
+        Ok(())
+    }
+
+    /// Takes in records, whose keys and times are known. Whether some values may be of no use any more.
+    fn take<'py>(
+        &mut self,
+        from: usize,
+        records: &Records<'_, 'py>,
+        known: impl Iterator<Item = (u32, (i128, u32))>,
+        out: &Bound<'py, PyList>,
+        late: &Bound<'py, PyList>,
+    ) -> PyResult<bool> {
+        let py = out.py();
         let mut taken = mem::take(&mut self.taken);
         taken.clear();
         // Beside each of the numbers that are taken, which record it is of.
         let mut rows = Vec::with_capacity(CHUNK);
-        for (row, (key, (time, form))) in numbers.into_iter().zip(times).enumerate() {
+        for (row, (key, (time, form))) in known.enumerate() {
             if !self.windows.has(time) {
                 continue; // it lies between two windows
             }
             match self.windows.add(key, time, form, &mut taken) {
                 Ok(()) => rows.resize(taken.numbers.len(), row),
-                Err(Miss::Late) => late.append(&records[row])?,
+                Err(Miss::Late) => late.append(records.object(py, row)?)?,
                 Err(Miss::Far) => {
                     self.at = from + row;
                     return Err(far());
@@ -105,22 +145,20 @@ impl FoldedWindows {
         let mut done = 0;
         for stop in &taken.stops {
             let next = done..stop.behind;
-            self.fold(from, &records, &taken.numbers[next.clone()], &rows[next])?;
+            self.fold(from, records, &taken.numbers[next.clone()], &rows[next], py)?;
             done = stop.behind;
             if let Some((into, from)) = stop.joined {
-                let merged = self.merged(batch.py(), &[into, from])?;
-                self.set(into, merged);
-                self.values[from as usize] = None;
+                let merged = self.merged(py, &[into, from])?;
+                self.put(py, into, merged);
+                self.put(py, from, Value::None);
             }
             self.give(&stop.given, out)?;
         }
-        self.fold(from, &records, &taken.numbers[done..], &rows[done..])?;
+        self.fold(from, records, &taken.numbers[done..], &rows[done..], py)?;
         self.give(&taken.full, out)?;
-        if !(taken.stops.is_empty() && taken.full.is_empty()) {
-            self.forget(batch.py());
-        }
+        let changed = !(taken.stops.is_empty() && taken.full.is_empty());
         self.taken = taken;
-        Ok(())
+        Ok(changed)
     }
 
     /// Takes in a record that leaves all as it was if it fails.
@@ -148,7 +186,7 @@ impl FoldedWindows {
         let made = numbers.map(|number| self.with(*number, record.clone()));
         let mut made = made.collect::<PyResult<Vec<_>>>()?;
         if let Some(from) = trial.joined {
-            let parts = PyList::new(py, [made[0].clone(), self.value(py, from)])?;
+            let parts = PyList::new(py, [made[0].clone(), self.value(py, from)?])?;
             made[0] = self.fold.merge(parts)?;
         }
         let mut taken = Intake::default();
@@ -158,7 +196,7 @@ impl FoldedWindows {
             self.set(*number, value);
         }
         if let Some(from) = trial.joined {
-            self.values[from as usize] = None;
+            self.put(py, from, Value::None);
         }
         let given: Vec<_> = taken
             .stops
@@ -173,16 +211,22 @@ impl FoldedWindows {
     }
 
     /// Adds records, the first of which is this one of its batch, to the values of these numbers.
-    fn fold(
+    fn fold<'py>(
         &mut self,
         first: usize,
-        records: &[Bound<'_, PyAny>],
+        records: &Records<'_, 'py>,
         numbers: &[u32],
         rows: &[usize],
+        py: Python<'py>,
     ) -> PyResult<()> {
+        if let Records::Encoded(encoded) = records
+            && self.fold_encoded(py, encoded, numbers, rows)
+        {
+            return Ok(());
+        }
         for (number, row) in numbers.iter().zip(rows) {
             self.at = first + row;
-            let value = self.with(*number, records[*row].clone())?;
+            let value = self.with(*number, records.object(py, *row)?)?;
             self.set(*number, value);
         }
         Ok(())
@@ -192,30 +236,48 @@ impl FoldedWindows {
     #[inline]
     fn with<'py>(&self, number: u32, record: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         match self.values.get(number as usize) {
-            Some(Some(before)) => self.fold.add(before.bind(record.py()), record),
+            Some(Value::Object(before)) => self.fold.add(before.bind(record.py()), record),
+            Some(Value::Encoded(before)) => {
+                let before = Decoder::new(record.py()).first(before)?;
+                self.fold.add(&before, record)
+            }
             _ => self.fold.create(record),
         }
     }
 
     #[inline]
     pub(super) fn set(&mut self, number: u32, value: Bound<'_, PyAny>) {
-        let (py, number) = (value.py(), number as usize);
+        self.put(value.py(), number, Value::Object(value.unbind()));
+    }
+
+    #[inline]
+    fn put(&mut self, py: Python<'_>, number: u32, value: Value) {
+        let number = number as usize;
         if self.values.len() <= number {
-            self.values.resize_with(number + 1, || None);
+            self.values.resize_with(number + 1, Value::default);
         }
-        let before = self.values[number].replace(value.unbind());
-        drop(before.map(|before| before.into_bound(py)));
+        // With the GIL in hand, an object goes at once.
+        match mem::replace(&mut self.values[number], value) {
+            Value::Object(before) => drop(before.into_bound(py)),
+            Value::None | Value::Encoded(_) => {}
+        }
     }
 
-    fn value<'py>(&self, py: Python<'py>, number: u32) -> Bound<'py, PyAny> {
-        let value = self.values.get(number as usize).and_then(Option::as_ref);
-        value.map_or_else(|| py.None().into_bound(py), |value| value.bind(py).clone())
+    fn value<'py>(&self, py: Python<'py>, number: u32) -> PyResult<Bound<'py, PyAny>> {
+        let value = self.values.get(number as usize).unwrap_or(&Value::None);
+        Ok(value
+            .object(py)?
+            .unwrap_or_else(|| py.None().into_bound(py)))
     }
 
-    fn merged<'py>(&self, py: Python<'py>, numbers: &[u32]) -> PyResult<Bound<'py, PyAny>> {
+    fn merged(&mut self, py: Python<'_>, numbers: &[u32]) -> PyResult<Value> {
+        if let Some(merged) = self.merged_encoded(py, numbers) {
+            return Ok(merged);
+        }
         let parts = numbers.iter().map(|number| self.value(py, *number));
-        let parts: Vec<_> = parts.collect();
-        self.fold.merge(PyList::new(py, parts)?)
+        let parts = parts.collect::<PyResult<Vec<_>>>()?;
+        let merged = self.fold.merge(PyList::new(py, parts)?)?;
+        Ok(Value::Object(merged.unbind()))
     }
 
     /// Whether a result has its key in front: an empty tuple is none.
@@ -280,14 +342,17 @@ impl FoldedWindows {
                 let end = self.like(py, window.end, *form)?;
                 self.bounds = Some((*window, *form, start, end));
             }
+            let value = match numbers {
+                Numbers::One(number) => self.value(py, *number)?,
+                Numbers::Several(numbers) => {
+                    let merged = self.merged(py, numbers)?.object(py)?;
+                    merged.unwrap_or_else(|| py.None().into_bound(py))
+                }
+            };
             let Some((.., start, end)) = &self.bounds else {
                 continue;
             };
             let (start, end) = (start.bind(py), end.bind(py));
-            let value = match numbers {
-                Numbers::One(number) => self.value(py, *number),
-                Numbers::Several(numbers) => self.merged(py, numbers)?,
-            };
             let key = self.keys.get(py, *key);
             let result = self.fold.finish(&key, value, start, end)?;
             if self.is_keyed() {
@@ -302,7 +367,7 @@ impl FoldedWindows {
     /// Lets go of values that are of no use any more, and gives others new numbers if those left are few.
     pub(super) fn forget(&mut self, py: Python<'_>) {
         for number in self.windows.take_gone() {
-            self.values[number as usize] = None;
+            self.put(py, number, Value::None);
         }
         let keys = self.keys.len();
         let Some(live) = self.windows.compact(keys) else {
@@ -310,9 +375,13 @@ impl FoldedWindows {
         };
         if live.keys.len() < keys {
             self.keys.keep(py, &live.keys);
+            if let Some(lifted) = &mut self.lifted {
+                lifted.forget();
+            }
         }
         let values = live.windows.iter();
-        self.values = values.map(|number| self.values[*number].take()).collect();
+        let values = values.map(|number| mem::take(&mut self.values[*number]));
+        self.values = values.collect();
     }
 
     /// A start or an end in the form of times.
@@ -347,12 +416,14 @@ impl FoldedWindows {
         let values = numbers
             .iter()
             .map(|number| self.values.get(*number as usize));
-        let values: Vec<_> = values.flatten().flatten().collect();
+        let values: Vec<_> = values.flatten().collect();
         // SAFETY: whoever has the values has the GIL, and they are alive.
-        let counts = values
-            .iter()
-            .map(|value| unsafe { ffi::Py_REFCNT(value.as_ptr()) });
-        black_box(counts.fold(0, |all, count| all ^ count));
+        let read = values.iter().map(|value| match value {
+            Value::Object(value) => unsafe { ffi::Py_REFCNT(value.as_ptr()) },
+            Value::Encoded(bytes) => bytes.first().copied().map_or(0, ffi::Py_ssize_t::from),
+            Value::None => 0,
+        });
+        black_box(read.fold(0, |all, count| all ^ count));
     }
 }
 
@@ -365,8 +436,8 @@ pub(in crate::operators) fn far() -> PyErr {
 }
 
 /// The forms of times that are integers and floats.
-const INTEGER: u32 = 0;
-const FLOAT: u32 = 1;
+pub(super) const INTEGER: u32 = 0;
+pub(super) const FLOAT: u32 = 1;
 /// So many records are taken in at a time.
 const CHUNK: usize = 128;
 /// So many values are in a processor's cache.
