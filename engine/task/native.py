@@ -23,7 +23,10 @@ from engine.task.rescue import ServiceRescuer
 from engine.task.runs import Run, in_turn
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from engine.config import Native
+    from engine.expression.tree import Expression
     from engine.graph.logical import LogicalOperator
     from engine.task.rescue import Rescuer
 
@@ -58,7 +61,7 @@ class NativeStretch:
         forms = [_form(each) for each in self.operators]
         stages = list(zip(forms, expressions, strict=True))
         program = Program([(form, each.to_data()) for form, each in stages])
-        columns = ColumnProgram(stages)
+        columns = _Keyed(stages) if gives_encoded and forms[-1] == "key" else ColumnProgram(stages)
         only_filters = all(form == "filter" for form in forms)
         interpreted = in_turn(tuple(self.interpreted))
         guards = [each.holds for each in self._lifted]
@@ -110,6 +113,33 @@ class NativeStretch:
     @property
     def _names(self) -> str:
         return " -> ".join(operator.name for operator in self.operators)
+
+
+class _Keyed:
+    """Stages that end in a key, over columns: pairs of key and dict, encoded from columns."""
+
+    def __init__(self, stages: Sequence[tuple[Form, Expression]]) -> None:
+        *before, (form, key) = stages
+        self._columns = ColumnProgram(before) if before else None
+        self._key = Program([(form, key.to_data())])
+        self.counts: list[int] = []
+        """The records out of each stage in the last run."""
+
+    def run(self, batch: pa.RecordBatch) -> Batch | GaveUp:
+        """The encoded pairs."""
+        records: Any = batch if self._columns is None else self._columns.run(batch)
+        if type(records) is GaveUp:
+            return records
+        try:
+            given = Batch.of_rows(records) if is_columns(records) else records
+        except Exception as error:  # noqa: BLE001  # as it is told where dicts are made
+            return GaveUp(str(error).partition("\n")[0])
+        out = self._key.run(given)
+        if isinstance(out, str):
+            return GaveUp(out)
+        before = [] if self._columns is None else self._columns.counts
+        self.counts = [*before, *self._key.counts]
+        return out
 
 
 def stretches(
