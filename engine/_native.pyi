@@ -1487,7 +1487,7 @@ class WindowFold:
         """
     def values(self, /) -> "dict[int, Any]":
         """
-        What records have come to, by the numbers of the values.
+        What records have come to, by the numbers of the values; or what stands for its encoding.
         """
 
 @final

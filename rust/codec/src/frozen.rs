@@ -12,9 +12,14 @@ use std::ptr;
 
 /// What a value has been encoded as: whoever encodes it has no more to do.
 #[pyclass(frozen, module = "engine._native")]
-pub(crate) struct Frozen(Box<[u8]>);
+pub struct Frozen(Box<[u8]>);
 
 impl Frozen {
+    /// Of a value that is encoded so.
+    pub fn new(encoded: &[u8]) -> Self {
+        Self(encoded.into())
+    }
+
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.0
     }

@@ -30,7 +30,7 @@ mod text;
 pub use decode::{Decoder, unreadable};
 pub use error::{DecodeError, EncodeError, KeyExtractError, Raised, shortened, type_name};
 pub use extension::{Extensions, Pickling, register};
-pub use frozen::FrozenDict;
+pub use frozen::{Frozen, FrozenDict};
 pub use key::Key;
 pub use parts::{Part, Parts};
 pub use text::utf8;

@@ -12,11 +12,12 @@ use self::folded::{FoldedWindows, Time};
 use self::parts::KeptParts;
 use crate::error::alone;
 use crate::network::batch::{Batch, Content};
+use crate::operators::fold::Value;
 use crate::operators::interned::Interned;
 use crate::operators::time_function::TimeFunction;
 use crate::operators::times::unit;
 use crate::operators::windows::assigner;
-use oka_codec::Key;
+use oka_codec::{Frozen, Key};
 use oka_window::{Intake, Numbered};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -223,13 +224,17 @@ impl WindowFold {
         self.state()?.keys.dict(py)
     }
 
-    /// What records have come to, by the numbers of the values.
+    /// What records have come to, by the numbers of the values; or what stands for its encoding.
     #[pyo3(signature = () -> "dict[int, Any]")]
     fn values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let values = PyDict::new(py);
         for (number, value) in self.state()?.values.iter().enumerate() {
-            if let Some(value) = value.object(py)? {
-                values.set_item(number, value)?;
+            match value {
+                Value::None => {}
+                Value::Object(object) => values.set_item(number, object)?,
+                Value::Encoded(bytes) => {
+                    values.set_item(number, Bound::new(py, Frozen::new(bytes))?)?;
+                }
             }
         }
         Ok(values)
