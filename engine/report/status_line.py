@@ -40,6 +40,7 @@ def status(
         "failures": f"failures: {failures}" if failures else "",
         "errors": f"errors: {errors:,}" if errors else "",
         "late": f"late: {late:,}" if late else "",
+        "native": _native(statistics),
     }
     if latency.count < _LEAST_MARKERS:
         parts["latency"] = f"max {duration(latency.max)}" if latency.count else ""
@@ -52,6 +53,17 @@ def status(
         if cell_len(line) <= columns:
             break
     return _cut(line, columns)
+
+
+def _native(statistics: JobStatistics) -> str:
+    """The share of records whose functions ran natively, of operators where some could."""
+    could = [each for each in statistics.operators if each.native or each.fallbacks]
+    records = sum(each.records_in for each in could)
+    if not records:
+        return ""
+    fallbacks = sum(each.fallbacks for each in could)
+    told = f" ({counted(fallbacks, 'fallback')})" if fallbacks else ""
+    return f"native: {sum(each.native for each in could) / records:.0%}{told}"
 
 
 class RenewedLine:
@@ -81,7 +93,7 @@ def _cut(line: str, columns: int) -> str:
 
 
 _SEPARATOR = "  "
-_LEAST_IMPORTANT = ("sources", "records")
+_LEAST_IMPORTANT = ("native", "sources", "records")
 """The parts that may be left out, in this order."""
 _LEAST_MARKERS = 100
 """With fewer markers there is no 99th percentile."""

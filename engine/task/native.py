@@ -99,11 +99,10 @@ class NativeStretch:
             attempts.note(gave_up=False)
             if checks:
                 check_alike(out, interpreted(batch), batch, self._names)
-                return out
             for at, count in enumerate(counts):
                 self.figures[at].native += records
                 counter = self.counters[at]
-                if counter is not None:
+                if counter is not None and not checks:
                     counter[0] += count
                 records = count
             return out

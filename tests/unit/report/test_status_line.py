@@ -39,6 +39,16 @@ def test_records_that_failed_are_counted() -> None:
     assert "reconnects: 2  late: 34  " in line(200, replace(BUSY, operators=(late,)))
 
 
+def test_how_much_runs_natively_is_told() -> None:
+    (other,) = BUSY.operators
+    native = replace(other, records_in=200, native=150)
+    given = replace(BUSY, operators=(other, native))
+    assert "reconnects: 2  native: 75%  " in line(200, given)
+    given = replace(BUSY, operators=(native, replace(native, native=0, fallbacks=1)))
+    assert "reconnects: 2  native: 38% (1 fallback)  " in line(200, given)
+    assert "native" not in line(100, given)
+
+
 def test_what_matters_least_goes_first_then_the_name_is_cut() -> None:
     whole = line(200)
     assert line(len(whole)) == whole
