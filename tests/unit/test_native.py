@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ from engine.config import JobConfig
 from engine.plan import Plan
 from engine.report.result import JobResult
 from engine.testing import run
-from operators import Stream, source
+from operators import Stream, Tumbling, source
 from operators.sinks import Collect
 from operators.sources import Collection
 
@@ -278,6 +279,50 @@ def test_require_says_what_is_not_understood() -> None:
         run(stream.sink(Collect()), native="require")
     with pytest.raises(engine.GraphError, match="calls print"):
         run(stream.native("require").sink(Collect()))
+
+
+TIMES: Records = [{"k": n % 3, "t": n, "n": 1} for n in range(60)]
+PARSED = lambda r: datetime.fromisoformat(r["t"])  # noqa: E731
+WINDOWS: dict[str, tuple[Flow, str]] = {
+    "reduce": (lambda w: w.reduce(lambda a, b: {**a, "n": a["n"] + b["n"]}), "native"),
+    "reduced by print": (lambda w: w.reduce(lambda a, b: print(a)), "Python: calls print, line"),
+    "reduced with on_error": (
+        lambda w: w.reduce(lambda a, b: a, on_error="skip"),
+        "Python: on_error='skip' looks at each record",
+    ),
+    "count": (lambda w: w.count(), "native"),
+}
+
+
+@pytest.mark.parametrize("parallelism", [1, 2])
+@pytest.mark.parametrize("name", WINDOWS)
+def test_windows_are_in_the_plan_and_the_result(name: str, parallelism: int) -> None:
+    flow, way = WINDOWS[name]
+    timed = source(Collection(TIMES)).with_event_time(lambda r: r["t"], unit="s").key_by("k")
+    stream = flow(timed.window(Tumbling(timedelta(seconds=10))))
+    plan = Plan.of(stream.sink(Collect()), JobConfig.of({"name": "t"}))
+    (found,) = plan.ways.values()
+    assert found.startswith(way)
+    if way != "native":
+        with pytest.raises(engine.GraphError, match="is to run natively"):
+            run(stream.sink(Collect()), native="require")
+        return
+    given = [outcome(stream, native=mode, parallelism=parallelism) for mode in MODES]
+    assert given[0] == given[1] == given[2] == given[3] != []
+    for mode in ("auto", "check"):
+        result = result_of(stream, native=mode, parallelism=parallelism)
+        told = summary(result, name)
+        assert (told.native, told.fallbacks) == (60, 0)
+
+
+def test_a_function_of_time_that_is_not_understood_is_told() -> None:
+    timed = source(Collection([])).with_event_time(PARSED).key_by("k")
+    counted = timed.window(Tumbling(timedelta(seconds=10))).count().sink(Collect())
+    with pytest.raises(engine.GraphError, match=r"'count' is to run natively.*fromisoformat"):
+        run(counted, native="require")
+
+
+MODES = ["off", "auto", "check", "require"]
 
 
 def test_settings_that_do_not_exist_are_refused() -> None:
