@@ -213,7 +213,7 @@ impl RollingAggregate {
         begun.rolling.give(most, |number, values| {
             numbers.push(number + 1);
             for (result, value) in results.iter_mut().zip(values) {
-                result.push(value.clone());
+                result.push(value.take());
             }
             Ok::<_, Problem>(())
         })?;

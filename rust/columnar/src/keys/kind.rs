@@ -322,9 +322,23 @@ fn number_values(
     table: &mut KeyTable,
     mut visit: impl FnMut(u32),
 ) {
-    if table.is_large() && matches!(kind, KeyKind::Text | KeyKind::Bytes) {
+    if table.is_large() && !matches!(kind, KeyKind::Form | KeyKind::Null) {
+        let mut numbers = Vec::with_capacity(column.len());
         let mut keys = Vec::with_capacity(column.len());
-        each_bytes(column, |key| keys.push(key));
+        match kind {
+            KeyKind::Unsigned => {
+                let values = column.as_primitive::<UInt64Type>().iter();
+                numbers.extend(values.map(|value| value.map(u64::to_le_bytes)));
+            }
+            KeyKind::Integer | KeyKind::Bool => {
+                each_integer(column, |value| numbers.push(value.map(i64::to_le_bytes)));
+            }
+            KeyKind::Float => each_float(column, |value| {
+                numbers.push(value.map(|value| canonical(value).to_le_bytes()));
+            }),
+            _ => each_bytes(column, |key| keys.push(key)),
+        }
+        keys.extend(numbers.iter().map(|key| key.as_ref().map(|key| &key[..])));
         table.numbers(&keys, |number| {
             visit(number.map_or(NULL, |number| number as u32 + 1));
         });

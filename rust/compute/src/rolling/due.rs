@@ -14,7 +14,7 @@ impl Rolling {
     pub fn give<E: From<Problem>>(
         &mut self,
         most: usize,
-        mut visit: impl FnMut(u32, &[Option<Accumulated>]) -> Result<(), E>,
+        mut visit: impl FnMut(u32, &mut [Option<Accumulated>]) -> Result<(), E>,
     ) -> Result<usize, E> {
         let (mut given, width) = (0, self.plan.rolled.len());
         while given < most
@@ -23,7 +23,7 @@ impl Rolling {
             self.values.clear();
             let own = width * self.plan.spans.len();
             self.values.extend(self.results.drain(..own));
-            visit(number, &self.values)?;
+            visit(number, &mut self.values)?;
             self.waiting.remove(number);
             given += 1;
         }
@@ -32,14 +32,18 @@ impl Rolling {
         };
         while given < most && self.find_due(watermark, most - given) {
             given += self.batch.len();
+            self.read_first();
             let mut first = 0;
             while first < self.batch.len() {
                 let time = self.batch[first].0;
                 let own = self.batch[first..].iter();
                 let end = first + own.take_while(|(other, _)| *other == time).count();
                 self.push(first..end);
+                let are_many = end - first > AHEAD / 2; // so that memory may have gone again
                 for at in first..end {
-                    self.read_ahead(at);
+                    if are_many {
+                        self.read_ahead(at);
+                    }
                     let number = self.batch[at].1;
                     let key = self.waiting.keys[number as usize];
                     let of = &mut self.keys[key as usize];
@@ -47,7 +51,7 @@ impl Rolling {
                     of.values(&self.plan, self.places[at], &mut self.values)?;
                     of.forget_all_before(&self.plan);
                     of.waiting -= 1;
-                    visit(number, &self.values)?;
+                    visit(number, &mut self.values)?;
                     self.expire_later(key, time);
                     self.waiting.remove(number);
                 }
@@ -88,6 +92,17 @@ impl Rolling {
             let values = &mut self.waiting.values[number as usize * width..][..width];
             self.places.push(of.push(&self.plan, time, values));
         }
+    }
+
+    /// Asks for the memory of the keys of the first records.
+    fn read_first(&self) {
+        let first = &self.batch[..self.batch.len().min(AHEAD)];
+        let keys = first
+            .iter()
+            .map(|(_, number)| self.waiting.keys[*number as usize] as usize);
+        keys.clone().for_each(|key| self.prefetch(key));
+        keys.take(AHEAD / 2)
+            .for_each(|key| self.keys[key].prefetch(&self.plan));
     }
 
     /// Asks for the memory of keys whose records follow the one at this place.
@@ -157,4 +172,4 @@ impl Rolling {
 /// So many records take as long as memory does.
 const AHEAD: usize = 32;
 /// Records that are taken together.
-const MOST: usize = 256;
+const MOST: usize = 1024;
