@@ -33,10 +33,18 @@ class Aggregate:
         """
         Takes a batch in without a result. Raises AggregateError naming the record.
         """
-    def merge(self, /, layout: "bytes", entries: "KeyedEntries") -> "None":
+    def clear(self, /) -> "None":
         """
-        Takes in what another keeps, behind what is here of its keys. Raises AggregateError where it does not
-        suit.
+        Forgets all records so far, where no snapshots are taken.
+        """
+    def merge(self, /, layout: "bytes", value: "bytes") -> "None":
+        """
+        Takes in the `part` of another, behind what is here. Raises AggregateError where it does not suit.
+        """
+    def part(self, /) -> "tuple[bytes, bytes] | None":
+        """
+        Without a key, what all records so far have come to, for `merge` of another: of columns an empty frame
+        of them (else no bytes), and the value as in `snapshot`. None if there were no records.
         """
     def restore(self, /, layout: "bytes", entries: "KeyedEntries", touched: "bool") -> "None":
         """
@@ -128,7 +136,7 @@ class Batch:
     @staticmethod
     def from_columns(columns: "Any") -> "Batch":
         """
-        The batch that a channel would deliver for a pyarrow.RecordBatch.
+        A batch of the rows of a pyarrow.RecordBatch, which are not copied.
         """
     @staticmethod
     def from_frames(frames: "list[tuple[int, bytes]]") -> Batch:

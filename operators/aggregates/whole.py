@@ -1,7 +1,7 @@
 """Aggregations of all records of a stream, without a key, in two stages.
 
-Each task computes what the records of its batches come to, and one task merges these parts. Parts
-are what an aggregate keeps, key by key, as in a checkpoint. With `on_error`, all records go to the
+Each task computes what the records of its batches come to, and one task merges these parts. A part
+is what an aggregate keeps, as in a checkpoint. With `on_error`, all records go to the
 one task instead: a record may fail because of those of other tasks, and parts do not have it.
 """
 
@@ -13,7 +13,7 @@ from engine.columns import is_columns
 from engine.graph.batch_operator import BatchFunction, BatchOperator, PureFunction
 from engine.graph.context import TaskContext
 from engine.graph.operator import Properties
-from engine.network import Aggregate, Batch, KeyedEntries
+from engine.network import Aggregate, Batch
 from engine.state import KeyedState
 from operators.aggregates.fold import Fold
 from operators.aggregates.native import (
@@ -38,16 +38,15 @@ class Parts(BatchOperator):
         return Properties(accepts_columns=self.of_all.takes_columns)
 
     def open(self, context: TaskContext) -> BatchFunction:
-        """A function that makes a native one for each batch."""
-        arguments, pickle = self.of_all.arguments, context.pickle
+        """A function around a native aggregate of one batch."""
+        aggregate, pickle = Aggregate(*self.of_all.arguments), context.pickle
 
         def part(batch: Any) -> list[Any]:
-            aggregate = Aggregate(*arguments)
             columns = is_columns(batch)
             aggregate.add(Batch.from_columns(batch) if columns else Batch.from_list(batch, pickle))
-            layout, entries = aggregate.snapshot()
-            found = [entries[at] for at in range(len(entries))]
-            return [(layout, found)] if found else []
+            found = aggregate.part()
+            aggregate.clear()
+            return [found] if found else []
 
         return PureFunction(part)
 
@@ -79,8 +78,8 @@ class _Whole(UpdatingAggregate):
         return self._aggregate.take()
 
     def _merge(self, batch: list[Any]) -> None:
-        for layout, entries in batch:
-            self._aggregate.merge(layout, KeyedEntries(entries))
+        for layout, value in batch:
+            self._aggregate.merge(layout, value)
 
 
 class _FinalWhole(_Whole, FinalAggregate):

@@ -87,7 +87,8 @@ class NativeValues(Values):
     def merge(self, values: list[Any]) -> Any:
         """The first takes in the others."""
         for other in values[1:]:
-            values[0].aggregate.merge(*other.aggregate.snapshot())
+            if part := other.aggregate.part():
+                values[0].aggregate.merge(*part)
         return values[0]
 
     def result(self, key: Any, value: Any, start: Any, end: Any) -> Any:

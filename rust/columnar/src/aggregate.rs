@@ -16,8 +16,9 @@ pub(crate) mod shape;
 pub(crate) mod values;
 
 use std::ops::Range;
+use std::sync::Arc;
 
-use arrow_array::RecordBatch;
+use arrow_array::{ArrayRef, NullArray, RecordBatch};
 use arrow_schema::SchemaRef;
 use oka_compute::{Aggregation, Copied, Problem, Touched};
 
@@ -25,6 +26,9 @@ use crate::aggregate::copied::CopiedRows;
 use crate::aggregate::shape::{Places, Shape, Wanted};
 use crate::columns::cells::unframed;
 use crate::{AggregateError, Columns, Selector};
+
+/// The layout of columns, and what their rows have come to, both encoded.
+pub type EncodedPart = (Vec<u8>, Vec<u8>);
 
 /// The values of each key so far, over columns that are read in place.
 ///
@@ -38,6 +42,8 @@ pub struct Aggregate {
     wanted: Vec<Wanted>,
     pub(crate) shape: Option<Shape>,
     touched: Touched,
+    /// The layout of the last part that was taken in.
+    merged: Vec<u8>,
 }
 
 impl Aggregate {
@@ -49,6 +55,7 @@ impl Aggregate {
             wanted: Vec::new(),
             shape: None,
             touched: Touched::default(),
+            merged: Vec::new(),
         }
     }
 
@@ -136,7 +143,7 @@ impl Aggregate {
     /// A frame of no rows with the schema of the first one; no bytes if there was none.
     pub(crate) fn layout(&self) -> Result<Vec<u8>, AggregateError> {
         let layout = self.shape.as_ref().map(Shape::layout).transpose();
-        Ok(layout?.unwrap_or_default())
+        Ok(layout?.unwrap_or_default().to_vec())
     }
 
     /// A copy of all keys and values.
@@ -166,16 +173,39 @@ impl Aggregate {
         Ok(())
     }
 
-    /// Takes in what others have exported, with their schema, behind what is here of their keys.
-    pub fn merge_exported(
-        &mut self,
-        layout: &[u8],
-        entries: &[(&[u8], &[u8])],
-    ) -> Result<(), AggregateError> {
-        self.add(&unframed(layout.to_vec(), 0)?)?; // which checks the schema
-        let mut other = self.without_rows();
-        other.import(layout, entries, true)?;
-        self.merge(&other)
+    /// Without a key, what all rows so far have come to: the layout of the columns, and the values, encoded.
+    /// `None` if there were no rows.
+    pub fn part(&self) -> Result<Option<EncodedPart>, AggregateError> {
+        let (Some(shape), [number, ..]) = (&self.shape, &self.touched.known()[..]) else {
+            return Ok(None);
+        };
+        let values = shape.copy(Vec::new(), &[*number])?.values()?;
+        Ok(Some((shape.layout()?.to_vec(), values.get(0).to_vec())))
+    }
+
+    /// Forgets what all rows so far have come to.
+    pub fn clear(&mut self) {
+        if let Some(shape) = &mut self.shape {
+            shape.clear();
+        }
+        self.touched = Touched::default();
+    }
+
+    /// Without a key, takes in the [`Self::part`] of another, behind what is here.
+    pub fn merge_part(&mut self, layout: &[u8], values: &[u8]) -> Result<(), AggregateError> {
+        if self.merged != layout {
+            self.add(&unframed(layout.to_vec(), 0)?)?; // which checks the schema
+            self.merged = layout.to_vec();
+        }
+        let Some(shape) = &mut self.shape else {
+            return Ok(());
+        };
+        let no_key = Arc::new(NullArray::new(1)) as ArrayRef;
+        let (numbers, count) = shape.keys.of(&[no_key])?;
+        let number = numbers[0];
+        self.touched.resize(count);
+        self.touched.touch(number as usize);
+        shape.merge_one((number, count), values)
     }
 
     /// The same, where columns are settled.

@@ -27,7 +27,7 @@ mod rolling;
 mod state;
 mod windows;
 
-pub use aggregate::Aggregate;
+pub use aggregate::{Aggregate, EncodedPart};
 pub use channel::decode::{Columns, DecodeError, Decoder};
 pub use channel::encode::{EncodeError, Encoder, streams};
 pub use channel::partition::{PartitionError, Partitioner, goes_as_records};

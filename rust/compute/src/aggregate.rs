@@ -129,18 +129,21 @@ impl Aggregate {
         Ok(())
     }
 
-    /// Takes in what others have exported, behind what is here of their keys.
-    pub fn merge(&mut self, entries: &[(&[u8], &[u8])]) -> Result<(), Problem> {
-        let Self {
-            wanted,
-            groups,
-            scratch,
-            ..
-        } = self;
-        entries.iter().try_for_each(|(key, values)| {
-            let canonical = key::canonical(key, scratch)?;
-            groups.merge_key(wanted, (key, canonical), values)
-        })
+    /// Without a key, what all records so far have come to, encoded; `None` if there were none.
+    pub fn part(&self) -> Option<Vec<u8>> {
+        let values = (!self.is_empty()).then(|| self.values().gather(0..1));
+        values.map(|values| values.get(0).to_vec())
+    }
+
+    /// Forgets all records so far.
+    pub fn clear(&mut self) {
+        self.groups = Groups::small(&self.wanted);
+    }
+
+    /// Without a key, takes in the [`Self::part`] of another, behind what is here.
+    pub fn merge_part(&mut self, values: &[u8]) -> Result<(), Problem> {
+        let Self { wanted, groups, .. } = self;
+        groups.merge_key(wanted, (&NO_KEY, &NO_KEY), values)
     }
 
     /// Reads one record and takes it in.
@@ -157,6 +160,9 @@ impl Aggregate {
         groups.add(wanted, (key, canonical), value, record)
     }
 }
+
+/// The key where there is none: an empty tuple.
+const NO_KEY: [u8; 1] = [0x90];
 
 /// So many keys look for their places together: else each would wait for memory by itself.
 const AHEAD: usize = 64;
@@ -274,32 +280,35 @@ mod tests {
     }
 
     #[test]
-    fn what_others_have_exported_is_merged() {
-        let (mut left, mut right) = (
-            over_pairs(Aggregation::Variance),
-            over_pairs(Aggregation::Variance),
-        );
-        for (aggregate, values) in [(&mut left, [1, 2]), (&mut right, [3, 6])] {
+    fn parts_without_a_key_are_merged() {
+        let item = Path::from([Step::Item(1)]);
+        let new = || {
+            Aggregate::new(
+                (Aggregation::Variance, item.clone()),
+                KeyPath::Tuple(vec![]),
+            )
+        };
+        let (mut part, mut whole) = (new(), new());
+        let variance = |whole: &mut Aggregate| match whole.take_updates().next()?.value {
+            Accumulated::Moments(moments) => moments.variance(0.0),
+            _ => None,
+        };
+        for (values, expected) in [([1, 2], 0.25), ([3, 6], 3.5)] {
             let mut body = Vec::new();
             for value in values {
                 pair(&mut body, "a", |out| encode::int(out, value));
             }
-            aggregate.update(&body, 2).expect("two pairs");
+            part.update(&body, 2).expect("two pairs");
+            let values = part.part().expect("two records");
+            whole.merge_part(&values).expect("of the same kind");
+            part.clear();
+            assert_eq!(part.part(), None);
+            assert_eq!((whole.len(), variance(&mut whole)), (1, Some(expected)));
         }
-        let keys: Vec<_> = right.keys(0).map(<[u8]>::to_vec).collect();
-        let values = right.values().gather(0..1);
-        let entries = [(&keys[0][..], values.get(0))];
-        left.merge(&entries).expect("of the same kind");
-        left.merge(&[(&[0xc0], values.get(0))]).expect("a new key");
-        let found: Vec<_> = left.take_updates().map(|each| each.value.clone()).collect();
-        let variance = |value: &Accumulated| match value {
-            Accumulated::Moments(moments) => moments.variance(0.0),
-            _ => None,
-        };
-        assert_eq!(
-            found.iter().map(variance).collect::<Vec<_>>(),
-            [Some(3.5), Some(2.25)]
-        );
+        let mut body = Vec::new();
+        pair(&mut body, "a", |out| encode::int(out, 4));
+        whole.update(&body, 1).expect("a pair");
+        assert_eq!(whole.len(), 1);
     }
 
     #[test]

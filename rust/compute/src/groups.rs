@@ -39,6 +39,11 @@ impl Groups {
         Self::of(wanted, Interner::default(), Results::default())
     }
 
+    /// For a few keys.
+    pub(crate) fn small(wanted: &Wanted) -> Self {
+        Self::of(wanted, Interner::small(), Results::default())
+    }
+
     fn of(wanted: &Wanted, keys: Interner, results: Results) -> Self {
         Self {
             aggregations: wanted.all().collect(),

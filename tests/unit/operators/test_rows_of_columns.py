@@ -386,6 +386,7 @@ def test_the_plan_tells_where_rows_are_made() -> None:
 MIXED: dict[str, Callable[[Stream[Any]], Stream[Any]]] = {
     "count": lambda s: s.key_by("k").count(emit="final"),
     "sum": lambda s: s.key_by("k").sum("n", emit="final"),
+    "without a key": lambda s: s.aggregate(n=Count(), most=Max("n"), emit="final"),
     "aggregate": lambda s: s.key_by("k").aggregate(n=Count(), most=Max("n"), emit="final"),
     "windows": lambda s: s.key_by("k").window(Tumbling(10 * SECOND), time="at", unit="s").count(),
     "over": lambda s: s.key_by("k").over(3 * SECOND, time="at", unit="s").sum("n"),

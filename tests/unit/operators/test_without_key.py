@@ -6,6 +6,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from engine.errors import OperatorError
@@ -13,7 +14,19 @@ from engine.graph.context import TaskContext
 from engine.network import Batch
 from engine.state import KeyedState
 from engine.testing import run
-from operators import Accumulator, Count, CountDistinct, Max, Min, source
+from operators import (
+    Accumulator,
+    Count,
+    CountDistinct,
+    First,
+    Last,
+    Max,
+    Mean,
+    Min,
+    Sum,
+    Top,
+    source,
+)
 from operators.sinks import Collect
 from operators.sources import Collection
 
@@ -66,6 +79,52 @@ def test_records_that_fail_do_as_with_a_key(name: str, batch_size: int, parallel
     of_key, errors_of_key = outputs(given.key_by(lambda _: "all"))
     assert found == [value for _, value in of_key]
     assert errors == errors_of_key != []
+
+
+TEXTS = ["to", "be", None, "or", "not", "to", "a text that is longer than a view", "be", None]
+TYPES = {
+    "string": pa.string(),
+    "large string": pa.large_string(),
+    "string view": pa.string_view(),
+    "binary": pa.binary(),
+    "binary view": pa.binary_view(),
+    "dictionary": pa.dictionary(pa.int8(), pa.string()),
+}
+
+
+@pytest.mark.parametrize("parallelism", [1, 3])
+@pytest.mark.parametrize("name", TYPES)
+def test_columns_of_all_layouts_come_to_the_same_as_with_a_key(name: str, parallelism: int) -> None:
+    numbers = [None if at % 4 == 3 else at for at in range(len(TEXTS))]
+    columns = {
+        "k": pa.array(["one"] * len(TEXTS)),
+        "text": pa.array(TEXTS).cast(TYPES[name]),
+        "n": pa.array(numbers),
+        "x": pa.array([None if n is None else n / 4 for n in numbers]),
+        "b": pa.array([n is not None for n in numbers]),
+    }
+    whole = pa.record_batch(columns)
+    batches = [whole.slice(1, 4), whole.slice(3, 0), whole.slice(4), whole.slice(0, 1)]
+    wanted = {
+        "rows": Count(),
+        "first": First("text"),
+        "last": Last("text"),
+        "least": Min("text"),
+        "different": CountDistinct("text"),
+        "most": Top("text", 2),
+        "sum": Sum("n"),
+        "mean": Mean("x"),
+        "some": Count(where="b"),
+    }
+    given = source(Collection(batches)).with_parallelism(1)
+    streams = [given.aggregate(**wanted, emit="final")]
+    streams.append(given.key_by("k").aggregate(**wanted, emit="final"))
+    found = run([each.sink(Collect()) for each in streams], parallelism=parallelism)
+    rows, of_key = (
+        [row for batch in found[sink] for row in batch.to_pylist()]
+        for sink in ("collect", "collect-2")
+    )
+    assert [{"k": "one"} | row for row in rows] == of_key
 
 
 @pytest.mark.parametrize("name", AGGREGATES)

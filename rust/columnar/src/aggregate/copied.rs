@@ -24,10 +24,17 @@ impl CopiedRows {
                 let columns = part.iter().map(encoded);
                 keys.push(joined(columns.collect::<Result<_, _>>()?));
             }
-            let values = self.values.iter().map(CopiedValues::encode);
-            let values = joined(values.collect::<Result<_, _>>()?);
-            Ok((keys.iter().flat_map(ByteStrings::iter).collect(), values))
+            Ok((
+                keys.iter().flat_map(ByteStrings::iter).collect(),
+                self.values()?,
+            ))
         })
+    }
+
+    /// The values, encoded.
+    pub(crate) fn values(&self) -> Result<ByteStrings, AggregateError> {
+        let values = self.values.iter().map(CopiedValues::encode);
+        Ok(joined(values.collect::<Result<_, _>>()?))
     }
 }
 

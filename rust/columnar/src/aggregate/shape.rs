@@ -1,7 +1,7 @@
 //! What the first frame settles for all others: where columns are, and of which types.
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, NullArray, RecordBatch, StructArray};
@@ -189,6 +189,8 @@ pub(crate) struct Shape {
     schema: SchemaRef,
     /// That of the first frame.
     pub(crate) input: SchemaRef,
+    /// A frame of no rows with it, once that was asked for.
+    layout: OnceLock<Vec<u8>>,
 }
 
 /// One aggregation.
@@ -262,11 +264,23 @@ impl Shape {
             results,
             schema: Arc::new(Schema::new(shown)),
             input: Arc::clone(schema),
+            layout: OnceLock::new(),
         })
     }
 
     /// One of the same columns, of no rows so far.
     pub(crate) fn without_rows(&self) -> Result<Self, AggregateError> {
+        Ok(Self {
+            keys: self.keys.without_rows()?,
+            results: self.no_results(),
+            schema: Arc::clone(&self.schema),
+            input: Arc::clone(&self.input),
+            layout: self.layout.clone(),
+        })
+    }
+
+    /// The same aggregations, of no rows so far.
+    fn no_results(&self) -> Vec<Computed> {
         let result = |known: &Computed| {
             let column = known.input.as_ref().unwrap_or(&DataType::Null);
             let (values, data_type) = Values::of(known.aggregation, column, &known.parameters)?;
@@ -278,12 +292,23 @@ impl Shape {
                 values,
             })
         };
-        Ok(Self {
-            keys: self.keys.without_rows()?,
-            results: self.results.iter().filter_map(result).collect(),
-            schema: Arc::clone(&self.schema),
-            input: Arc::clone(&self.input),
-        })
+        self.results.iter().filter_map(result).collect()
+    }
+
+    /// Forgets all values; keys go on with their numbers.
+    pub(crate) fn clear(&mut self) {
+        self.results = self.no_results();
+    }
+
+    /// Takes in under this number, of so many, the values of one that another has encoded.
+    pub(crate) fn merge_one(
+        &mut self,
+        (number, count): (u32, usize),
+        values: &[u8],
+    ) -> Result<(), AggregateError> {
+        let mut others = self.no_results();
+        Self::import(&mut others, (&[0], 1), &[values])?;
+        Self::merge(&mut self.results, (&[number], count), (&others, &[0]))
     }
 
     /// The numbers of the keys of rows, and how many numbers there are then.
@@ -333,8 +358,12 @@ impl Shape {
     }
 
     /// A frame of no rows with the schema of the first one.
-    pub(crate) fn layout(&self) -> Result<Vec<u8>, AggregateError> {
-        framed(&RecordBatch::new_empty(Arc::clone(&self.input)))
+    pub(crate) fn layout(&self) -> Result<&[u8], AggregateError> {
+        if let Some(layout) = self.layout.get() {
+            return Ok(layout);
+        }
+        let layout = framed(&RecordBatch::new_empty(Arc::clone(&self.input)))?;
+        Ok(self.layout.get_or_init(|| layout))
     }
 
     /// These keys, with a copy of the values of these numbers.

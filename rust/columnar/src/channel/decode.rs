@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 
-use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_array::cast::AsArray;
+use arrow_array::{ArrayRef, BinaryArray, LargeBinaryArray, RecordBatch, RecordBatchOptions};
 use arrow_buffer::Buffer;
 use arrow_ipc::MessageHeader;
 use arrow_ipc::convert::{MessageBuffer, try_fb_to_schema};
@@ -15,6 +16,7 @@ use bytes::{Buf, Bytes};
 use thiserror::Error;
 
 use crate::channel::encode::ALIGNMENT;
+use crate::channel::pieces::bytes_of;
 use crate::channel::template::Template;
 
 /// The reading end of a channel of columns: it keeps the schema and the dictionaries.
@@ -151,6 +153,19 @@ pub struct Columns {
 }
 
 impl Columns {
+    /// The rows of a batch that no channel delivered.
+    pub fn of(batch: RecordBatch) -> Self {
+        let schema = batch.schema_ref().as_ref().clone();
+        let rows = batch.num_rows();
+        let part = Part {
+            stream: Arc::new(Stream::new(schema)),
+            header: Header::Here(batch),
+            body: Bytes::new(),
+            rows,
+        };
+        Self { parts: vec![part] }
+    }
+
     /// The schema of the rows.
     pub fn schema(&self) -> &SchemaRef {
         &self.parts[0].stream.schema
@@ -167,12 +182,16 @@ impl Columns {
         self.parts.iter().map(|part| part.rows).sum()
     }
 
-    /// Bytes of the encoded rows.
+    /// Bytes of the rows.
     pub fn size(&self) -> usize {
-        self.parts.iter().map(|part| part.body.len()).sum()
+        let size = |part: &Part| match &part.header {
+            Header::Here(batch) => bytes_of(batch),
+            _ => part.body.len(),
+        };
+        self.parts.iter().map(size).sum()
     }
 
-    /// All rows as one batch, whose memory is its own, in one piece, and checked.
+    /// All rows as one batch, in no memory of a channel, in one piece, and checked.
     pub fn to_batch(&self) -> Result<RecordBatch, DecodeError> {
         let schema = self.schema();
         let all: Vec<_> = (0..schema.fields().len()).collect();
@@ -287,6 +306,8 @@ enum Header {
     /// Metadata of which the stream's template knows where the numbers are.
     Numbers(Bytes),
     Any(MessageBuffer),
+    /// Nothing: the rows are not encoded.
+    Here(RecordBatch),
 }
 
 impl Part {
@@ -350,8 +371,35 @@ impl Part {
                 let projection = Some(columns);
                 Ok(decoder.with_projection(projection).read_record_batch()?)
             }
+            (Header::Here(batch), _) => {
+                let fields = wanted.fields().iter();
+                let arrays = columns
+                    .iter()
+                    .zip(fields)
+                    .map(|(column, field)| as_bytes(batch.column(*column), field.data_type()));
+                let options = RecordBatchOptions::new().with_row_count(Some(self.rows));
+                let wanted = Arc::clone(wanted);
+                let arrays = arrays.collect();
+                Ok(RecordBatch::try_new_with_options(wanted, arrays, &options)?)
+            }
             (Header::Numbers(_), None) => Err(DecodeError::Malformed),
         })
+    }
+}
+
+/// The column, of texts as the bytes that they are where that is wanted.
+fn as_bytes(column: &ArrayRef, wanted: &DataType) -> ArrayRef {
+    match (column.data_type(), wanted) {
+        (DataType::Utf8, DataType::Binary) => {
+            Arc::new(BinaryArray::from(column.as_string::<i32>().clone()))
+        }
+        (DataType::LargeUtf8, DataType::LargeBinary) => {
+            Arc::new(LargeBinaryArray::from(column.as_string::<i64>().clone()))
+        }
+        (DataType::Utf8View, DataType::BinaryView) => {
+            Arc::new(column.as_string_view().clone().to_binary_view())
+        }
+        _ => Arc::clone(column),
     }
 }
 

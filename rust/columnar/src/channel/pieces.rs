@@ -22,9 +22,13 @@ pub fn pieces(batch: &RecordBatch, bytes: usize) -> impl Iterator<Item = RecordB
 /// How many rows of a batch are at most some `bytes`, as far as a mean row tells; at least one.
 pub fn piece_rows(batch: &RecordBatch, bytes: usize) -> usize {
     let rows = batch.num_rows();
-    let size: usize = batch.columns().iter().map(|column| size(column)).sum();
-    let count = size.div_ceil(bytes.max(1)).clamp(1, rows.max(1));
+    let count = bytes_of(batch).div_ceil(bytes.max(1)).clamp(1, rows.max(1));
     rows.div_ceil(count).max(1)
+}
+
+/// Bytes of the rows of a batch.
+pub(crate) fn bytes_of(batch: &RecordBatch) -> usize {
+    batch.columns().iter().map(|column| size(column)).sum()
 }
 
 /// Bytes of the rows of a column; those of a dictionary do not count, since it travels once.

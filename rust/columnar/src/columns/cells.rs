@@ -162,13 +162,6 @@ pub(crate) fn framed(batch: &RecordBatch) -> Result<Vec<u8>, AggregateError> {
     Ok(body)
 }
 
-impl Columns {
-    /// The rows of a batch, as a channel would deliver them.
-    pub fn of(batch: &RecordBatch) -> Result<Self, AggregateError> {
-        Ok(unframed(framed(batch)?, batch.num_rows())?)
-    }
-}
-
 /// The rows of such a body.
 pub(crate) fn unframed(body: Vec<u8>, rows: usize) -> Result<Columns, DecodeError> {
     let mut runs = Vec::new();

@@ -35,7 +35,7 @@ pub enum KeyError {
 #[inline]
 pub fn canonical<'a>(encoded: &'a [u8], scratch: &'a mut Vec<u8>) -> Result<&'a [u8], KeyError> {
     match encoded {
-        [0x00..=0x7f | 0xa0..=0xc0 | 0xe0..=0xff, ..] => Ok(encoded),
+        [0x00..=0x7f | 0x90 | 0xa0..=0xc0 | 0xe0..=0xff, ..] => Ok(encoded),
         [0xd9, length, ..] if *length >= 0x20 => Ok(encoded),
         _ => canonical_by_call(encoded, scratch),
     }

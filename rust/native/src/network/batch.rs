@@ -81,13 +81,12 @@ impl Batch {
         Ok(Self::from_frames(frames))
     }
 
-    /// The batch that a channel would deliver for a pyarrow.RecordBatch.
+    /// A batch of the rows of a pyarrow.RecordBatch, which are not copied.
     #[staticmethod]
     #[pyo3(signature = (columns: "Any") -> "Batch")]
     fn from_columns(columns: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let encoded = Columns::of(&columns::import(columns)?);
-        let encoded = encoded.map_err(|error| PyValueError::new_err(error.to_string()))?;
-        Ok(Self::of_columns(0, 0, encoded, Vec::new()))
+        let columns = Columns::of(columns::import(columns)?);
+        Ok(Self::of_columns(0, 0, columns, Vec::new()))
     }
 
     /// The batch that a channel would deliver for the dicts of a pyarrow.RecordBatch's rows, whose columns have
@@ -257,9 +256,11 @@ impl Batch {
             }
             (Content::Records(_), Some(Form::Columns)) if self.records > 0 => {
                 let batch = columns::of_records(&self.to_list(py)?)?;
-                let encoded = Columns::of(&batch);
-                let encoded = encoded.map_err(|error| PyValueError::new_err(error.to_string()))?;
-                (Self::of_columns(0, 0, encoded, Vec::new()), batch.schema())
+                let schema = batch.schema();
+                (
+                    Self::of_columns(0, 0, Columns::of(batch), Vec::new()),
+                    schema,
+                )
             }
             _ => return Ok(None),
         };

@@ -3,12 +3,12 @@
 use crate::error::alone;
 use crate::network::batch::{Batch, Content, Form};
 use crate::operators::calls::{CallTuple, Computation, PathStep, detached};
-use crate::operators::refused::{mixed, raise_columns};
+use crate::operators::refused::{mixed, raise_columns, raise_parts};
 use crate::operators::results::{Shown, exported, value};
 use crate::state::snapshots::Snapshots;
-use crate::state::{KeyedEntries, merged, restored};
+use crate::state::{KeyedEntries, restored};
 use oka_codec::Decoder;
-use oka_columnar::{AggregateError, Columns};
+use oka_columnar::{AggregateError, Columns, EncodedPart};
 use oka_compute::Update;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
@@ -38,6 +38,8 @@ pub(crate) struct Aggregate {
 
 struct KeyedAggregate {
     aggregate: oka_compute::Aggregate,
+    /// Whether there were records that are forgotten.
+    had_records: bool,
     /// The key objects that were shown, by the number of the key.
     keys: Vec<Option<Py<PyAny>>>,
     /// The aggregate over columns, once there are some.
@@ -71,6 +73,7 @@ impl Aggregate {
         let aggregate = further.fold(aggregate, oka_compute::Aggregate::and);
         let state = KeyedAggregate {
             aggregate: aggregate.careful(computation.is_careful()),
+            had_records: false,
             keys: Vec::new(),
             columns: None,
             computation,
@@ -178,21 +181,43 @@ impl Aggregate {
         Ok(())
     }
 
-    /// Takes in what another keeps, behind what is here of its keys. Raises AggregateError where it does not
-    /// suit.
-    #[pyo3(signature = (layout: "bytes", entries: "KeyedEntries") -> "None")]
-    fn merge(&self, py: Python<'_>, layout: &[u8], entries: &KeyedEntries) -> PyResult<()> {
-        let entries = entries.entries(py)?;
+    /// Without a key, what all records so far have come to, for `merge` of another: of columns an empty frame
+    /// of them (else no bytes), and the value as in `snapshot`. None if there were no records.
+    #[pyo3(signature = () -> "tuple[bytes, bytes] | None")]
+    fn part(&self) -> PyResult<Option<EncodedPart>> {
+        let state = self.state()?;
+        if let Some(columns) = &state.columns {
+            return columns.part().map_err(|error| raise_columns(&error));
+        }
+        Ok(state.aggregate.part().map(|value| (Vec::new(), value)))
+    }
+
+    /// Forgets all records so far, where no snapshots are taken.
+    #[pyo3(signature = () -> "None")]
+    fn clear(&self) -> PyResult<()> {
         let mut state = self.state()?;
-        if !layout.is_empty() {
-            let columns = state.columns()?;
-            return merged(py, entries, |kept| columns.merge_exported(layout, kept));
+        if let Some(columns) = &mut state.columns {
+            columns.clear();
+        } else if !state.aggregate.is_empty() {
+            state.had_records = true;
+            state.aggregate.clear();
         }
-        if state.columns.is_some() && !entries.is_empty() {
-            return Err(mixed());
-        }
-        let aggregate = &mut state.aggregate;
-        merged(py, entries, |kept| Ok(aggregate.merge(kept)?))
+        Ok(())
+    }
+
+    /// Takes in the `part` of another, behind what is here. Raises AggregateError where it does not suit.
+    #[pyo3(signature = (layout: "bytes", value: "bytes") -> "None")]
+    fn merge(&self, layout: &[u8], value: &[u8]) -> PyResult<()> {
+        let mut state = self.state()?;
+        let merged = if layout.is_empty() {
+            if state.columns.is_some() {
+                return Err(mixed());
+            }
+            state.aggregate.merge_part(value).map_err(Into::into)
+        } else {
+            state.columns()?.merge_part(layout, value)
+        };
+        merged.map_err(|error| raise_parts(&error))
     }
 
     /// What `update` gives, of the keys that were touched since it was called.
@@ -225,7 +250,8 @@ impl Aggregate {
 impl KeyedAggregate {
     /// The batch in the form of those before, if it has another.
     fn in_form(&self, py: Python<'_>, batch: &Batch) -> PyResult<Option<Batch>> {
-        let records = !self.aggregate.is_empty() || self.computation.looks_at_records();
+        let records =
+            self.had_records || !self.aggregate.is_empty() || self.computation.looks_at_records();
         let form = Form::before(self.columns.is_some(), records);
         batch.in_form(py, form, || self.computation.key_columns())
     }
