@@ -5,6 +5,7 @@ Exit status: 0 done, 1 the job failed, 2 wrong usage, 130 Ctrl-C, 143 SIGTERM.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import io
 import json
@@ -13,8 +14,9 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NoReturn, TypeVar, get_args, get_type_hints
 
 import click
@@ -146,8 +148,24 @@ def commands() -> None:
 
 
 @commands.group(cls=LazyGroup, modules=_BENCHMARKS)
-def bench() -> None:
+@click.pass_context
+def bench(context: click.Context) -> None:
     """Measure Oka, alternating with what it is compared to in the same run."""
+    context.with_resource(_state_apart())
+
+
+@contextlib.contextmanager
+def _state_apart() -> Iterator[None]:
+    """Keep histories of jobs out of the user's folder: those of hundreds would take all places."""
+    before = os.environ.get("XDG_STATE_HOME")
+    with TemporaryDirectory(prefix="oka-bench-") as folder:
+        os.environ["XDG_STATE_HOME"] = folder
+        try:
+            yield
+        finally:
+            del os.environ["XDG_STATE_HOME"]
+            if before is not None:
+                os.environ["XDG_STATE_HOME"] = before
 
 
 def job_options(command: Command) -> Command:
