@@ -11,7 +11,7 @@ import queue
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from engine import console
@@ -54,6 +54,8 @@ class ProgressLine:
         self._newest: Sample | None = None
         """What is to be shown; it stands in the queue as an empty word."""
         self._thread = threading.Thread(target=self._show_all, name="oka-progress", daemon=True)
+        self._not_started = [self._thread]
+        """Who takes the thread from here starts it: threads and signal handlers do so at once."""
 
     def take(self, sample: Sample) -> None:
         """Show a sample, once there are records; the result shows the last."""
@@ -88,15 +90,16 @@ class ProgressLine:
 
     def close(self) -> None:
         """Say what is left to say, and remove the line, so that output begins on an empty one."""
-        if self._thread.ident is not None:
+        if not self._not_started:
             self._words.put(None)
-            self._thread.join(_LAST_LINES_SECONDS)
+            if self._thread.ident is not None:  # else it ends as soon as it has started
+                self._thread.join(_LAST_LINES_SECONDS)
             if self._renewed is not None:
                 self._put("")
 
     def _start(self) -> None:
-        if self._thread.ident is None:
-            self._thread.start()
+        with suppress(IndexError):
+            self._not_started.pop().start()
 
     def _show_all(self) -> None:
         while (word := self._words.get()) is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import Any
 
@@ -121,3 +122,21 @@ def test_a_warning_is_one_line_of_the_log(caplog: pytest.LogCaptureFixture) -> N
     line.warn("operator 'w': 3 of 9 records came too late\n\nhint: wait\nfor them")
     line.close()
     assert caplog.messages == ["operator 'w': 3 of 9 records came too late hint: wait for them"]
+
+
+def test_threads_that_warn_at_once_start_one_thread(caplog: pytest.LogCaptureFixture) -> None:
+    for turn in range(100):
+        line = ProgressLine("none")
+        barrier = threading.Barrier(4)
+
+        def warn(number: int, line: ProgressLine = line, barrier: Any = barrier) -> None:
+            barrier.wait()
+            line.warn(f"{turn}: {number}")  # noqa: B023 - the threads end before the next turn
+
+        threads = [threading.Thread(target=warn, args=(number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        line.close()
+    assert sorted(caplog.messages) == sorted(f"{t}: {n}" for t in range(100) for n in range(4))
