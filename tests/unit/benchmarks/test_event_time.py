@@ -43,7 +43,7 @@ def dense(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def by_user(work: EventTimeWork) -> dict[int, list[Any]]:
     found: dict[int, list[Any]] = defaultdict(list)
-    for batch in tuples(str(work.file), TaskContext("test", 0, 1, 100, "test"), 1, 100):
+    for batch in tuples(str(work.file), TaskContext("test", 0, 1, 100, "test")):
         for record in batch:
             found[record[0]].append(record)
     return found
