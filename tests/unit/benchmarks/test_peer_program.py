@@ -15,14 +15,14 @@ from typing import Any
 
 import pytest
 
-from benchmarks.peers.peer import PROGRAMS
+from benchmarks.peers.peer import SHARED
 from engine.graph.context import TaskContext
 from operators.sources import RandomWords
 
 
 @pytest.fixture(scope="module")
 def program() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("oka_peer_program", PROGRAMS / "program.py")
+    spec = importlib.util.spec_from_file_location("oka_peer_program", SHARED / "program.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
