@@ -93,8 +93,7 @@ def test_what_is_not_installed_says_how_to_install_it() -> None:
 
 @pytest.fixture
 def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Peer]:
-    """A peer whose program is this text, beside the module that all of them use."""
-    (tmp_path / "program.py").symlink_to(peer_module.PROGRAMS / "program.py")
+    """A peer whose program is this text."""
     monkeypatch.setattr(peer_module, "PROGRAMS", tmp_path)
 
     def write(text: str, start_seconds: float = 1.0) -> Peer:
