@@ -21,6 +21,7 @@ from engine.errors import ConfigError
 from engine.history import view
 from engine.history.places import first_record, histories, is_running, jobs_folder
 from engine.history.reading import Follower, JobHistory
+from engine.report.statistics import HELD_UP
 
 
 @click.command("top")
@@ -56,7 +57,7 @@ def screen(history: JobHistory, lines: int) -> RenderableType:
         styles = {
             "operator": "bold red" if row.is_bottleneck else "",
             "busy": "yellow" if row.busy >= _VERY_BUSY else "",
-            "blocked": "red" if row.blocked > _HELD_UP else "",
+            "blocked": "red" if row.blocked > HELD_UP else "",
         }
         cells = zip(_COLUMNS, (row.cells[at] for at in chosen), strict=True)
         table.add_row(*(Text(view.shown(each), styles.get(name, "")) for name, each in cells))
@@ -128,7 +129,6 @@ def _is_left() -> bool:
 _COLUMNS = ("operator", "tasks", "in/s", "out/s", "busy", "blocked", "idle", "backlog", "watermark")
 _SECONDS = 1.0
 _VERY_BUSY = 0.9
-_HELD_UP = 0.05
 _LOG_LINES = 10
 _OTHER_LINES = 6
 """Of the table's frame, the last line and the edges."""

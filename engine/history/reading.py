@@ -98,6 +98,11 @@ class JobHistory:
         return list(task_names(self.plan))
 
     @property
+    def order(self) -> list[int]:
+        """The numbers of the operators, as columns of samples have them."""
+        return [each for vertex in self.plan["vertices"] for each in vertex["operators"]]
+
+    @property
     def error(self) -> Record | None:
         """The error that ended the job; of one that was killed, the last that it went on after."""
         if self.end is not None:
@@ -126,7 +131,7 @@ class JobHistory:
 
     def operators(self) -> dict[int, dict[str, Any]]:
         """What each operator has counted in all, by its number in the plan."""
-        order = [each for vertex in self.plan["vertices"] for each in vertex["operators"]]
+        order = self.order
         totals: dict[int, dict[str, Any]] = {each: {"in": 0, "out": 0} for each in order}
         for sample in self["sample"]:
             for name in ("in", "out", "late", "errors", "failures"):

@@ -112,9 +112,9 @@ def merged_samples(first: Record, second: Record) -> Record | None:
         if len(before) != len(after):
             return None
         pairs = zip(before, after, strict=True)
-        if name in _SHARES:
+        if name in SHARES:
             record[name] = [round((a * one + b * other) / total) for a, b in pairs]
-        elif name in _MOMENTARY:
+        elif name in MOMENTARY:
             record[name] = [max(pair) for pair in pairs]
         else:
             record[name] = [a + b for a, b in pairs]
@@ -156,8 +156,10 @@ _MERGED: Mapping[str, Callable[[Record, Record], Record | None]] = {
     "tasks": merged_samples,
     "checkpoint": _slower_checkpoint,
 }
-_SHARES = ("busy", "waiting", "blocked", "idle")
-_MOMENTARY = ("backlog_bytes", "input_backlog_bytes", "watermark_lag_ms", "memory_bytes")
+SHARES = ("busy", "waiting", "blocked", "idle")
+"""Columns of shares of time."""
+MOMENTARY = ("backlog_bytes", "input_backlog_bytes", "watermark_lag_ms", "memory_bytes")
+"""Columns of what is of the moment."""
 _OF_THE_END = ("latency",)
 _WIDTHS = ((300.0, 1.0), (3600.0, 10.0), (86_400.0, 60.0), (float("inf"), 600.0))
 """Up to what age, in seconds, what step of time has one sample."""

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from engine.deployment.description import TaskStatistics
 from engine.graph.execution import ExecutionGraph
-from engine.history.retention import Record
+from engine.history.retention import MOMENTARY, SHARES, Record
 from engine.metric import merged
 from engine.network import LatencyHistogram
 
@@ -86,7 +86,7 @@ class Samples:
             **_begun("tasks", before, now),
             **_columns(("in", "out"), ends),
             **_shares([now.times(place, before) for place in self._places]),
-            **_columns(_MOMENTARY, moments),
+            **_columns(MOMENTARY, moments),
         }
 
     def _latency(self, tasks: Sequence[TaskStatistics], t: float) -> Record:
@@ -153,7 +153,7 @@ def _shares(times: Sequence[tuple[float, ...]]) -> dict[str, Any]:
         tuple(min(1000, round(1000 * each / elapsed)) if elapsed > 0 else 0 for each in spent)
         for elapsed, *spent in times
     ]
-    return _columns(_SHARES, rows)
+    return _columns(SHARES, rows)
 
 
 def _rounded(value: float) -> float:
@@ -165,12 +165,10 @@ _COUNTS = ("in", "out", "late", "errors", "failures", "native", "fallbacks")
 """Columns of operators; fields of statistics with more of a name for the first two."""
 _NO_COUNTS = (0,) * len(_COUNTS)
 _counts_of = attrgetter("records_in", "records_out", *_COUNTS[2:])
-_SHARES = ("busy", "waiting", "blocked", "idle")
-_times_of = attrgetter("elapsed_seconds", *(f"{share}_seconds" for share in _SHARES))
-_NO_TIME = (0.0,) * (1 + len(_SHARES))
-_MOMENTARY = ("backlog_bytes", "input_backlog_bytes", "watermark_lag_ms", "memory_bytes")
-_moments_of = attrgetter(*_MOMENTARY)
-_NO_MOMENT = (0.0,) * len(_MOMENTARY)
+_times_of = attrgetter("elapsed_seconds", *(f"{share}_seconds" for share in SHARES))
+_NO_TIME = (0.0,) * (1 + len(SHARES))
+_moments_of = attrgetter(*MOMENTARY)
+_NO_MOMENT = (0.0,) * len(MOMENTARY)
 _ROWS_PER_SECOND = 64
 _LATENCY_SECONDS = 5.0
 _WHOLE = 1000.0

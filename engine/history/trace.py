@@ -128,9 +128,8 @@ def _moments(history: JobHistory) -> Iterator[Record]:
 
 def _rates(history: JobHistory) -> Iterator[Record]:
     """Records per second out of each operator, as counters."""
-    plan = history.plan
-    names = {each["id"]: each["name"] for each in plan["operators"]}
-    order = [names[each] for vertex in plan["vertices"] for each in vertex["operators"]]
+    names = {each["id"]: each["name"] for each in history.plan["operators"]}
+    order = [names[each] for each in history.order]
     for sample in history["sample"]:
         column = sample.get("out", ())
         if len(column) != len(order) or not sample.get("seconds"):

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.history.reading import JobHistory
-from engine.history.retention import Record, merged_samples
+from engine.history.retention import SHARES, Record, merged_samples
+from engine.report import statistics
 from engine.units import counted, duration, measure, rate
 
 COLUMNS = (
@@ -52,7 +53,7 @@ def rows(history: JobHistory) -> list[Row]:
     for at, vertex in enumerate(plan["vertices"]):
         members = slice(first, first + vertex["parallelism"])
         first += vertex["parallelism"]
-        shares = [_at(sample, share, at) / 1000 for share in _SHARES]
+        shares = [_at(sample, share, at) / 1000 for share in SHARES]
         backlog = sum(_column(tasks, "input_backlog_bytes")[members])
         lag = max(_column(tasks, "watermark_lag_ms")[members], default=0)
         for operator in vertex["operators"]:
@@ -73,15 +74,14 @@ def rows(history: JobHistory) -> list[Row]:
 
 
 def bottleneck(history: JobHistory) -> int | None:
-    """The vertex with the least spare time that is not held up, if others are; as in results."""
+    """The vertex that holds up others, as results have it."""
     plan, sample = history.plan, recent(history)
     read_from = {edge["target"] for edge in plan["edges"]}
-    blocked = [_at(sample, "blocked", at) for at in range(len(plan["vertices"]))]
-    if not any(each > _HELD_UP for each in blocked):
-        return None
-    free = [at for at, each in enumerate(blocked) if each <= _HELD_UP and at in read_from]
-    return max(
-        free, key=lambda at: _at(sample, "busy", at) + _at(sample, "waiting", at), default=None
+    vertices = range(len(plan["vertices"]))
+    return statistics.bottleneck(
+        [_at(sample, "busy", at) + _at(sample, "waiting", at) for at in vertices],
+        [_at(sample, "blocked", at) / 1000 for at in vertices],
+        [at not in read_from for at in vertices],
     )
 
 
@@ -187,7 +187,4 @@ def _at(record: Record, name: str, at: int) -> float:
 
 _RECENT_SECONDS = 4.0
 _MOST_RECENT = 10
-_SHARES = ("busy", "waiting", "blocked", "idle")
-_HELD_UP = 50
-"""Thousandths of time blocked from which on a task counts as held up."""
 _OF_ALL_EVENTS = ("kind", "t", "event")

@@ -205,15 +205,28 @@ def _is_source(task: TaskStatistics) -> bool:
 
 
 def _bottleneck(operators: Sequence[OperatorSummary], sources: Collection[str]) -> str | None:
-    """The vertex with the least spare time that is not held up, if others wait for credit."""
-    if not any(operator.blocked > _HELD_UP for operator in operators):
+    at = bottleneck(
+        [each.busy + each.waiting for each in operators],
+        [each.blocked for each in operators],
+        [each.vertex in sources for each in operators],
+    )
+    return None if at is None else operators[at].vertex
+
+
+def bottleneck(
+    work: Sequence[float], blocked: Sequence[float], is_source: Sequence[bool]
+) -> int | None:
+    """Which one has the least spare time and is not held up, if others wait for credit.
+
+    `blocked` are shares of time, `work` figures that can be compared; a source holds up nobody.
+
+    >>> bottleneck([0.2, 0.9, 0.4], [0.8, 0.0, 0.0], [True, False, False])
+    1
+    """
+    if not any(share > HELD_UP for share in blocked):
         return None
-    free = [
-        operator
-        for operator in operators
-        if operator.blocked <= _HELD_UP and operator.vertex not in sources
-    ]
-    return max(free, key=lambda each: each.busy + each.waiting).vertex if free else None
+    free = [at for at, share in enumerate(blocked) if share <= HELD_UP and not is_source[at]]
+    return max(free, key=lambda at: work[at], default=None)
 
 
 _SPENT = (
@@ -223,5 +236,5 @@ _SPENT = (
     "idle_seconds",
     "blocked_seconds",
 )
-_HELD_UP = 0.05
+HELD_UP = 0.05
 """Share of time blocked from which on a task counts as held up."""
