@@ -842,6 +842,11 @@ class LatencyHistogram:
         """
         Number of recorded latencies.
         """
+    def counts_between(self, /, bounds_ns: "list[int]") -> list[int]:
+        """
+        How many latencies are at most each bound and above the one before it, then those above the
+        last. Bounds are in nanoseconds and rise. One within 0.1 % of a bound may count on either side.
+        """
     @staticmethod
     def from_bytes(data: bytes) -> LatencyHistogram:
         """

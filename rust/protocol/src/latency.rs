@@ -35,7 +35,7 @@ impl LatencyHistogram {
 
     /// Records one latency in nanoseconds.
     pub fn record(&mut self, nanoseconds: u64) {
-        self.counts.saturating_record(nanoseconds);
+        self.counts.saturating_record(nanoseconds.min(HIGHEST_NS));
     }
 
     /// Adds all values of another histogram.
@@ -65,6 +65,28 @@ impl LatencyHistogram {
     pub fn percentile(&self, percentile: f64) -> f64 {
         let value = self.counts.value_at_percentile(percentile);
         value.min(self.counts.max()) as f64 / NS_PER_US
+    }
+
+    /// How many values are at most each bound, and above the bound before it; then those above the
+    /// last. Bounds are in nanoseconds and rise. A value within 0.1 % of a bound may count on either
+    /// side.
+    ///
+    /// ```
+    /// use oka_protocol::LatencyHistogram;
+    ///
+    /// let mut histogram = LatencyHistogram::new();
+    /// for microseconds in [1, 20, 30, 400] {
+    ///     histogram.record(microseconds * 1_000);
+    /// }
+    /// assert_eq!(histogram.counts_between(&[10_000, 100_000]), [1, 2, 1]);
+    /// ```
+    pub fn counts_between(&self, bounds: &[u64]) -> Vec<u64> {
+        let mut counts = vec![0; bounds.len() + 1];
+        for recorded in self.counts.iter_recorded() {
+            let least = self.counts.lowest_equivalent(recorded.value_iterated_to());
+            counts[bounds.partition_point(|bound| *bound < least)] += recorded.count_at_value();
+        }
+        counts
     }
 
     /// The histogram in the `V2` format of HDR histograms, values in nanoseconds.

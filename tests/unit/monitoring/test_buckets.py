@@ -20,6 +20,7 @@ MOST_NS = 3_600_000_000_000
 @example([])
 @example([0, 1, 63, 64, 127, 128, MOST_NS])
 @example([5] * 100_000)
+@example([MOST_NS + 7_772_528_640])
 def test_each_latency_is_in_its_bucket_or_next_to_its_bound(latencies: list[int]) -> None:
     histogram = LatencyHistogram()
     for each in latencies:

@@ -53,6 +53,13 @@ impl LatencyHistogram {
         PyBytes::new(py, &self.lock().to_bytes())
     }
 
+    /// How many latencies are at most each bound and above the one before it, then those above the
+    /// last. Bounds are in nanoseconds and rise. One within 0.1 % of a bound may count on either side.
+    #[pyo3(signature = (bounds_ns: "list[int]"))]
+    fn counts_between(&self, bounds_ns: Vec<u64>) -> Vec<u64> {
+        self.lock().counts_between(&bounds_ns)
+    }
+
     /// Number of recorded latencies.
     #[getter]
     fn count(&self) -> u64 {
