@@ -1,0 +1,156 @@
+/** What lies under the graph: one operator with its tasks, or else the whole job. */
+
+import { Chart } from "./chart.js";
+import { classes, html, useMemo, useState } from "./lib.js";
+import { endColumns, rateOf, series, shareOf, SHARES, taskRows } from "./model.js";
+import { bytes, duration, metric, percent, short, whole } from "./units.js";
+
+/** The operator with its rates, shares and tasks. */
+export function OperatorDetail({ history, vertex, operator, since, theme, onClose }) {
+  const { column } = operator;
+  const rates = useMemo(
+    () => series(history, "sample", [rateOf("in", [column]), rateOf("out", [column])], since),
+    [history, history.seconds, column, since]);
+  const shares = useMemo(
+    () => series(history, "sample", SHARES.map((name) => shareOf(name, vertex.at)), since),
+    [history, history.seconds, vertex.at, since]);
+  const { total } = operator;
+  const facts = [
+    ["records in", whole(total.in)], ["records out", whole(total.out)],
+    ["late", total.late, "records behind the watermark, whose windows were closed"],
+    ["errors", total.errors, "records that its function failed on, which on_error let pass"],
+    ["left out", total.failures, "things that it had to leave out, such as models that do not load"],
+    ["native", total.native, "records whose function ran in Rust or over columns"],
+    ["fallbacks", total.fallbacks, "batches that went through the Python function itself"],
+  ].filter(([, value]) => value);
+  return html`
+    <section class="detail" aria-labelledby="detail-title">
+      <header>
+        <h2 id="detail-title">${operator.name}</h2>
+        <span class="muted">${operator.kind}${vertex.operators.length > 1
+          ? `, in the chain ${vertex.name}` : ""}</span>
+        <button class="quiet close" onClick=${onClose} aria-label="Close the operator">✕</button>
+      </header>
+      <dl class="facts">
+        ${facts.map(([name, value, help]) => html`
+          <div key=${name} title=${help}><dt>${name}</dt>
+            <dd>${typeof value === "number" ? whole(value) : value}</dd></div>`)}
+        ${operator.way && html`<div><dt>runs</dt><dd class="way">${operator.way}</dd></div>`}
+      </dl>
+      <div class="charts">
+        <${Chart} title="Records per second" data=${rates} format=${short} theme=${theme}
+          lines=${[{ name: "in", colour: "--line-1" }, { name: "out", colour: "--line-2" }]} />
+        <${Chart} title="Share of time" data=${shares} format=${percent} most=${1} theme=${theme}
+          lines=${SHARES.map((name) => ({ name, colour: `--${name}-line` }))} />
+      </div>
+      <${Tasks} rows=${taskRows(history, vertex)} />
+    </section>`;
+}
+
+/** The whole job: throughput, latency, and the metrics that are not zero. */
+export function JobDetail({ history, all, facts, since, theme }) {
+  const { sources, sinks } = endColumns(all, history.plan.edges);
+  const rates = useMemo(
+    () => series(history, "sample", [rateOf("out", sources), rateOf("out", sinks)], since),
+    [history, history.seconds, since]);
+  const memory = useMemo(() => series(history, "sample", [
+    (each) => each.metrics?.memory_bytes ?? 0, (each) => each.metrics?.backlog_bytes ?? 0], since),
+  [history, history.seconds, since]);
+  const { latency, metrics } = facts;
+  return html`
+    <section class="detail" aria-label="The whole job">
+      <p class="muted hint">Choose an operator in the graph to see its rates and its tasks.</p>
+      <div class="charts">
+        <${Chart} title="Records per second" data=${rates} format=${short} theme=${theme} lines=${[
+          { name: "from sources", colour: "--line-1" }, { name: "to sinks", colour: "--line-2" }]} />
+        <${Chart} title="Memory" data=${memory} format=${bytes} theme=${theme} lines=${[
+          { name: "largest worker", colour: "--line-3" }, { name: "backlog", colour: "--line-1" }]} />
+      </div>
+      <div class="columns">
+        <div>
+          <h3>Latency from source to sink</h3>
+          ${latency ? html`<${Percentiles} latency=${latency} />`
+            : html`<p class="muted">No marker has reached a sink yet.</p>`}
+        </div>
+        <div>
+          <h3>Metrics</h3>
+          <dl class="pairs">
+            ${Object.entries(metrics).map(([name, value]) => {
+              const [what, text] = metric(name, value);
+              return html`<div key=${name}><dt>${what}</dt><dd>${text}</dd></div>`;
+            })}
+          </dl>
+        </div>
+      </div>
+    </section>`;
+}
+
+function Percentiles({ latency }) {
+  const rows = [["p50", latency.p50], ["p95", latency.p95], ["p99", latency.p99],
+    ["p99.9", latency.p999], ["max", latency.max]];
+  const scale = (seconds) => Math.log10(1 + Math.max(0, seconds) * 1e6);
+  return html`
+    <dl class="bars">
+      ${rows.map(([name, seconds]) => html`
+        <div key=${name}><dt>${name}</dt>
+          <dd><i style=${{ width: `${(55 * scale(seconds)) / (scale(latency.max) || 1)}%` }}></i>
+            ${duration(seconds)}</dd></div>`)}
+    </dl>
+    <p class="muted">${whole(latency.count)} markers since the job began; bars are logarithmic</p>`;
+}
+
+/** A table of the tasks, by any column. */
+function Tasks({ rows }) {
+  const [[by, isDown], setOrder] = useState(["index", false]);
+  const shown = COLUMNS.filter(([name, , , always]) => always || rows.some((row) => row[name]));
+  const sorted = [...rows].sort((a, b) => (isDown ? -1 : 1) * (a[by] - b[by]) || a.index - b.index);
+  const most = Math.max(...rows.map((each) => each.inRate || each.outRate), 0);
+  return html`
+    <div class="strip" aria-hidden="true">
+      ${rows.map((row) => html`
+        <i key=${row.index} class=${classes(row.blocked > 0.05 && "is-blocked")}
+          title=${`task ${row.index}: ${percent(row.busy)} busy, ${percent(row.blocked)} blocked`}
+          style=${{ "--share": Math.max(row.busy, row.blocked) }}></i>`)}
+    </div>
+    <div class="table-place" tabindex="0" role="region" aria-label="Tasks of the operator">
+      <table>
+        <thead><tr>
+          ${shown.map(([name, title]) => html`
+            <th key=${name} scope="col"
+              aria-sort=${by !== name ? "none" : isDown ? "descending" : "ascending"}>
+              <button class="sort" onClick=${() => setOrder([name, by === name ? !isDown : true])}
+                >${title}<i aria-hidden="true">${by !== name ? "" : isDown ? "↓" : "↑"}</i></button>
+            </th>`)}
+        </tr></thead>
+        <tbody>
+          ${sorted.map((row) => html`
+            <tr key=${row.index} title=${row.name}>
+              ${shown.map(([name, , format]) => html`
+                <td key=${name} class=${SHARES.includes(name) && `share-cell ${name}`}
+                  style=${cellStyle(name, row, most)}>${format(row[name])}</td>`)}
+            </tr>`)}
+        </tbody>
+      </table>
+    </div>`;
+}
+
+function cellStyle(name, row) {
+  return SHARES.includes(name) ? { "--share": row[name] } : undefined;
+}
+
+const sized = (value) => (value ? bytes(value) : "");
+const COLUMNS = [
+  ["index", "task", (value) => value, true],
+  ["inRate", "in/s", short, true],
+  ["outRate", "out/s", short, true],
+  ["in", "in", whole, true],
+  ["out", "out", whole, true],
+  ["busy", "busy", percent, true],
+  ["waiting", "waiting", percent],
+  ["blocked", "blocked", percent, true],
+  ["idle", "idle", percent],
+  ["input_backlog_bytes", "input backlog", sized],
+  ["backlog_bytes", "output backlog", sized],
+  ["memory_bytes", "memory", sized],
+  ["watermark_lag_ms", "watermark lag", (value) => (value ? duration(value / 1000) : "")],
+];

@@ -1,0 +1,297 @@
+/** Records of a history as what the page shows of it. Pure: no page, no clock, no network. */
+
+/** What is known of one job, as engine/history/reading.py has it. */
+export class JobHistory {
+  constructor() {
+    this.job = {};
+    this.end = null;
+    this.checkpoints = new Map(); // by epoch
+    this.seconds = 0;
+    this.totals = new Map(); // of operators, by number
+    this.taskTotals = { in: [], out: [] }; // since the last plan
+    this.kinds = new Map();
+  }
+
+  /** Take in records, in the order of time. */
+  add(records) {
+    for (const record of records) {
+      this.seconds = Math.max(this.seconds, record.t);
+      if (record.kind === "job") this.job = record;
+      else if (record.kind === "end") this.end = record;
+      else if (record.kind === "checkpoint") this.#addCheckpoint(record);
+      else {
+        if (!this.kinds.has(record.kind)) this.kinds.set(record.kind, []);
+        this.kinds.get(record.kind).push(record);
+        if (record.kind === "plan") this.taskTotals = { in: [], out: [] };
+        if (record.kind === "sample") this.#count(record);
+        if (record.kind === "tasks") this.#countTasks(record);
+      }
+    }
+  }
+
+  /** The records of a kind, such as `sample`, `event`, `error` and `log`. */
+  of(kind) {
+    return this.kinds.get(kind) ?? [];
+  }
+
+  /** The last record of a kind; an empty one if there is none. */
+  last(kind) {
+    return this.of(kind).at(-1) ?? {};
+  }
+
+  get plan() {
+    return this.of("plan").at(-1) ?? NO_PLAN;
+  }
+
+  /** The error that ended the job, or else the last one that it went on after. */
+  get failure() {
+    return this.end === null ? null : this.end.error ?? null;
+  }
+
+  #addCheckpoint(record) {
+    const before = this.checkpoints.get(record.epoch);
+    this.checkpoints.set(record.epoch, before ? { ...before, ...record, t: before.t } : record);
+  }
+
+  #count(sample) {
+    const numbers = order(this.plan);
+    for (const name of COUNTS) {
+      const column = sample[name] ?? [];
+      if (column.length !== numbers.length) continue;
+      numbers.forEach((number, at) => {
+        const total = this.totals.get(number) ?? {};
+        total[name] = (total[name] ?? 0) + column[at];
+        this.totals.set(number, total);
+      });
+    }
+  }
+
+  #countTasks(record) {
+    const size = taskCount(this.plan);
+    for (const name of ["in", "out"]) {
+      const column = record[name] ?? [];
+      if (column.length !== size) continue;
+      column.forEach((value, at) => {
+        this.taskTotals[name][at] = (this.taskTotals[name][at] ?? 0) + value;
+      });
+    }
+  }
+}
+
+/** The numbers of the operators, as columns of samples have them. */
+export function order(plan) {
+  return plan.vertices.flatMap((vertex) => vertex.operators);
+}
+
+export function taskCount(plan) {
+  return plan.vertices.reduce((sum, vertex) => sum + vertex.parallelism, 0);
+}
+
+/** The samples of the last seconds as one: a batch may take longer than a second. */
+export function recent(samples, seconds = 4, most = 10) {
+  let found = null;
+  for (const sample of samples.slice(-most).reverse()) {
+    if (found && samples.at(-1).t - sample.t > seconds) break;
+    found = found ? mergedSamples(sample, found) ?? found : sample;
+  }
+  return found ?? {};
+}
+
+/** One sample for the time of both; null where they are of different plans. */
+export function mergedSamples(first, second) {
+  const [one, other] = [first.seconds ?? 0, second.seconds ?? 0];
+  const record = { ...second, seconds: one + other };
+  for (const name of new Set([...Object.keys(first), ...Object.keys(second)])) {
+    if (name === "latency" || !(Array.isArray(first[name]) || Array.isArray(second[name]))) continue;
+    const size = (first[name] ?? second[name]).length;
+    const before = first[name] ?? Array(size).fill(0);
+    const after = second[name] ?? Array(size).fill(0);
+    if (before.length !== after.length) return null;
+    record[name] = before.map((value, at) => {
+      if (SHARES.includes(name)) return (value * one + after[at] * other) / (one + other || 1);
+      return MOMENTARY.includes(name) ? Math.max(value, after[at]) : value + after[at];
+    });
+  }
+  return record;
+}
+
+/** The vertices with their shares (0 to 1), rates, what is behind them, and the bottleneck. */
+export function vertices(history) {
+  const { plan } = history;
+  const now = recent(history.of("sample"));
+  const tasks = recent(history.of("tasks"), 0);
+  const names = new Map(plan.operators.map((each) => [each.id, each]));
+  const readFrom = new Set(plan.edges.map((edge) => edge.target));
+  const seconds = now.seconds || 1;
+  let [first, number] = [0, 0];
+  const found = plan.vertices.map((vertex, at) => {
+    const members = [first, (first += vertex.parallelism)];
+    const operators = vertex.operators.map((id) => {
+      const column = number++;
+      return {
+        ...names.get(id), vertex: at, column,
+        total: { in: 0, out: 0, ...history.totals.get(id) },
+        inRate: cell(now, "in", column) / seconds,
+        outRate: cell(now, "out", column) / seconds,
+      };
+    });
+    const shares = Object.fromEntries(SHARES.map((name) => [name, cell(now, name, at) / 1000]));
+    return {
+      ...shares, at, name: vertex.name, parallelism: vertex.parallelism, operators, members,
+      resources: vertex.resources ?? {}, isSource: !readFrom.has(at), isBottleneck: false,
+      backlog: sum(slice(tasks, "input_backlog_bytes", members)),
+      lag: Math.max(0, ...slice(tasks, "watermark_lag_ms", members)) / 1000,
+    };
+  });
+  const slowest = bottleneck(found);
+  if (slowest !== null) found[slowest].isBottleneck = true;
+  return found;
+}
+
+/** The vertex that has the least spare time and is not held up, if others wait for it. */
+export function bottleneck(all) {
+  if (!all.some((each) => each.blocked > HELD_UP)) return null;
+  const free = all.filter((each) => each.blocked <= HELD_UP && !each.isSource);
+  if (!free.length) return null;
+  return free.reduce((a, b) => (b.busy + b.waiting > a.busy + a.waiting ? b : a)).at;
+}
+
+/** The edges with the records per second over each. */
+export function edges(history, all) {
+  const into = new Map();
+  history.plan.edges.forEach((each) => into.set(each.target, (into.get(each.target) ?? 0) + 1));
+  return history.plan.edges.map((edge) => {
+    const [source, target] = [all[edge.source], all[edge.target]];
+    const isOnly = into.get(edge.target) === 1;
+    const side = edge.side_output;
+    const rate = isOnly ? target.operators[0].inRate : side ? null : source.operators.at(-1).outRate;
+    return { ...edge, rate };
+  });
+}
+
+/** A row for each task of a vertex, as they are now. */
+export function taskRows(history, vertex) {
+  const now = recent(history.of("tasks"), 0);
+  const seconds = now.seconds || 1;
+  return Array.from({ length: vertex.parallelism }, (_, index) => {
+    const at = vertex.members[0] + index;
+    const row = { index, name: `${vertex.name}[${index}]` };
+    for (const name of SHARES) row[name] = cell(now, name, at) / 1000;
+    for (const name of MOMENTARY) row[name] = cell(now, name, at);
+    row.in = history.taskTotals.in[at] ?? 0;
+    row.out = history.taskTotals.out[at] ?? 0;
+    row.inRate = cell(now, "in", at) / seconds;
+    row.outRate = cell(now, "out", at) / seconds;
+    return row;
+  });
+}
+
+/** Times and one line of figures for each pick, for a chart: `[[t…], [value…], …]`. */
+export function series(history, kind, picks, since = 0) {
+  const lines = [[], ...picks.map(() => [])];
+  for (const record of history.of(kind)) {
+    if (record.t < since) continue;
+    lines[0].push((history.job.since ?? 0) + record.t);
+    picks.forEach((pick, at) => lines[at + 1].push(pick(record)));
+  }
+  return lines;
+}
+
+/** Picks records per second of an operator from a sample. */
+export function rateOf(name, columns) {
+  return (sample) => sum(columns.map((at) => cell(sample, name, at))) / (sample.seconds || 1);
+}
+
+/** Picks a share of time (0 to 1) of a vertex. */
+export function shareOf(name, at) {
+  return (sample) => cell(sample, name, at) / 1000;
+}
+
+/** The columns of the operators that end in a sink, or that begin the job. */
+export function endColumns(all, edgesOfPlan) {
+  const goOn = new Set(edgesOfPlan.map((edge) => edge.source));
+  const sinks = all.filter((each) => !goOn.has(each.at));
+  return {
+    sinks: sinks.map((each) => each.operators.at(-1).column),
+    sources: all.filter((each) => each.isSource).map((each) => each.operators[0].column),
+  };
+}
+
+/** What the head of the page says of a job. */
+export function summary(history, all, state) {
+  const { sinks } = endColumns(all, history.plan.edges);
+  const operators = all.flatMap((each) => each.operators);
+  const result = history.end?.result;
+  const now = recent(history.of("sample"));
+  const latency = history.of("sample").findLast((each) => each.latency)?.latency;
+  const records = result?.records ?? sum(sinks.map((at) => operators[at].total.out));
+  return {
+    name: history.job.name ?? "?",
+    since: history.job.since ?? 0,
+    seconds: history.seconds,
+    records,
+    rate: state === "running" ? sum(sinks.map((at) => operators[at].outRate))
+      : result?.throughput ?? records / (history.seconds || 1),
+    latency: latency && { count: latency[0], p50: latency[1] / 1e6, p95: latency[2] / 1e6,
+      p99: latency[3] / 1e6, p999: latency[4] / 1e6, max: latency[5] / 1e6 },
+    tasks: taskCount(history.plan),
+    errors: sum(operators.map((each) => each.total.errors ?? 0)),
+    metrics: now.metrics ?? {},
+    bottleneck: all.find((each) => each.isBottleneck) ?? null,
+    blocked: Math.max(0, ...all.map((each) => each.blocked)),
+  };
+}
+
+/** A failure in one line, as engine/history/errors.py has it. */
+export function errorLine(error) {
+  const message = String(error.message ?? "").split(/\s+/).join(" ").trim();
+  if (error.operator === undefined) return `${error.type ?? "error"}: ${message}`;
+  const on = error.record === undefined ? "" : ` on record ${error.record}`;
+  return `operator '${error.operator}' (task ${error.task ?? "?"}) failed${on}: ${message}`;
+}
+
+/** A row for each checkpoint, the newest first, with the seconds of its phases. */
+export function checkpointRows(history) {
+  const rows = [...history.checkpoints.values()].map((each) => {
+    const began = each.began ?? each.t;
+    const last = each.committed ?? each.stored ?? each.aligned;
+    const state = each.failed !== undefined ? "failed" : each.stored === undefined ? "under way"
+      : each.committed === undefined ? "stored" : "committed";
+    return {
+      epoch: each.epoch, began, state, failed: each.failed, savepoint: each.savepoint,
+      of: each.of ?? 1, bytes: each.bytes, total: last === undefined ? undefined : last - began,
+      phases: [
+        ["tasks write", each.aligned === undefined ? undefined : each.aligned - began],
+        ["store", each.stored === undefined ? undefined : each.stored - (each.aligned ?? began)],
+        ["commit", each.committed === undefined ? undefined : each.committed - each.stored],
+      ],
+      slowest: slowestTask(each.written_ms),
+    };
+  });
+  return rows.reverse();
+}
+
+function slowestTask(writtenMs) {
+  if (!writtenMs?.length) return null;
+  const ms = Math.max(...writtenMs);
+  return { task: writtenMs.indexOf(ms), seconds: ms / 1000 };
+}
+
+function cell(record, name, at) {
+  return record[name]?.[at] ?? 0;
+}
+
+function slice(record, name, [first, end]) {
+  return (record[name] ?? []).slice(first, end);
+}
+
+export function sum(values) {
+  return values.reduce((total, value) => total + value, 0);
+}
+
+export const SHARES = ["busy", "waiting", "blocked", "idle"];
+const MOMENTARY = ["backlog_bytes", "input_backlog_bytes", "watermark_lag_ms", "memory_bytes"];
+const COUNTS = ["in", "out", "late", "errors", "failures", "native", "fallbacks"];
+/** Share of time blocked from which on a vertex counts as held up. */
+export const HELD_UP = 0.05;
+const NO_PLAN = { operators: [], vertices: [], edges: [] };
