@@ -70,10 +70,11 @@ class History:
 
         The file is there soon after the first plan.
         """
+        begins = self._seconds()
 
         def records() -> Iterator[Record]:
             counted = None if self._samples is None else self._samples.counted
-            self._samples = Samples(execution, counted)
+            self._samples = Samples(execution, counted, begins)
             yield {"kind": "plan", **planned(logical, execution, ways())}
 
         self._events = Events(execution)

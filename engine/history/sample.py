@@ -29,13 +29,16 @@ class Samples:
     """
 
     def __init__(
-        self, graph: ExecutionGraph, counted: Mapping[int, tuple[int, ...]] | None = None
+        self,
+        graph: ExecutionGraph,
+        counted: Mapping[int, tuple[int, ...]] | None = None,
+        begins: float = 0.0,
     ) -> None:
         self.counted = dict(counted or {})
         """The most that each operator had counted, by its number."""
         self._graph = graph
         self._places = [(each.job_vertex.name, each.index) for each in graph.vertices]
-        self._of_operators = self._of_tasks = _Snapshot({}, 0.0)
+        self._of_operators = self._of_tasks = _Snapshot({}, begins)
         self._latency_told = -_LATENCY_SECONDS
 
     def records(self, tasks: Sequence[TaskStatistics], t: float) -> Iterator[Record]:

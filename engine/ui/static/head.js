@@ -36,12 +36,12 @@ function Figures({ history, facts, state }) {
     ["records/s", short(facts.rate), state === "running" ? "to the sinks, now" : "to the sinks, mean"],
     ["records", whole(facts.records), "to the sinks"],
     ["latency p99", latency ? duration(latency.p99) : "–", latency ? `p50 ${duration(latency.p50)}` : "no marker yet"],
-    ["tasks", String(taskCount(history.plan)), `${history.plan.vertices.length} chains`],
+    ["tasks", String(taskCount(history.plan)), `in ${history.plan.vertices.length} ${history.plan.vertices.length === 1 ? "chain" : "chains"}`],
     ["memory", metrics.memory_bytes ? bytes(metrics.memory_bytes) : "–", "largest worker"],
     ["checkpoints", number ? whole(number) : "–",
-      last ? `last ${clock(Math.max(0, history.seconds - last.stored))} ${
-        state === "running" ? "ago" : "before the end"}` : "none stored"],
-    ["restarts", whole(metrics.restarts ?? 0), facts.errors ? `${whole(facts.errors)} record errors` : ""],
+      !last ? "none stored" : state === "running"
+        ? `last ${clock(Math.max(0, history.seconds - last.stored))} ago` : `last at ${clock(last.stored)}`],
+    ["restarts", whole(Math.max(facts.restarts, metrics.restarts ?? 0)), facts.errors ? `${whole(facts.errors)} record errors` : ""],
   ];
   return html`
     <dl class="figures">

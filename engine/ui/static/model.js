@@ -236,10 +236,16 @@ export function summary(history, all, state) {
       p99: latency[3] / 1e6, p999: latency[4] / 1e6, max: latency[5] / 1e6 },
     tasks: taskCount(history.plan),
     errors: sum(operators.map((each) => each.total.errors ?? 0)),
+    restarts: history.of("event").filter(isRestart).length,
     metrics: now.metrics ?? {},
     bottleneck: all.find((each) => each.isBottleneck) ?? null,
     blocked: Math.max(0, ...all.map((each) => each.blocked)),
   };
+}
+
+/** Whether an event is a restart behind a failure. */
+export function isRestart({ event, text }) {
+  return event === "warning" && String(text).startsWith("restart ");
 }
 
 /** A failure in one line, as engine/history/errors.py has it. */
@@ -248,33 +254,6 @@ export function errorLine(error) {
   if (error.operator === undefined) return `${error.type ?? "error"}: ${message}`;
   const on = error.record === undefined ? "" : ` on record ${error.record}`;
   return `operator '${error.operator}' (task ${error.task ?? "?"}) failed${on}: ${message}`;
-}
-
-/** A row for each checkpoint, the newest first, with the seconds of its phases. */
-export function checkpointRows(history) {
-  const rows = [...history.checkpoints.values()].map((each) => {
-    const began = each.began ?? each.t;
-    const last = each.committed ?? each.stored ?? each.aligned;
-    const state = each.failed !== undefined ? "failed" : each.stored === undefined ? "under way"
-      : each.committed === undefined ? "stored" : "committed";
-    return {
-      epoch: each.epoch, began, state, failed: each.failed, savepoint: each.savepoint,
-      of: each.of ?? 1, bytes: each.bytes, total: last === undefined ? undefined : last - began,
-      phases: [
-        ["tasks write", each.aligned === undefined ? undefined : each.aligned - began],
-        ["store", each.stored === undefined ? undefined : each.stored - (each.aligned ?? began)],
-        ["commit", each.committed === undefined ? undefined : each.committed - each.stored],
-      ],
-      slowest: slowestTask(each.written_ms),
-    };
-  });
-  return rows.reverse();
-}
-
-function slowestTask(writtenMs) {
-  if (!writtenMs?.length) return null;
-  const ms = Math.max(...writtenMs);
-  return { task: writtenMs.indexOf(ms), seconds: ms / 1000 };
 }
 
 function cell(record, name, at) {

@@ -1,12 +1,21 @@
 /** The views of a job, in the order of their tabs. */
 
 import { JobDetail, OperatorDetail } from "./detail.js";
+import { Flame } from "./flame.js";
 import { Graph } from "./graph.js";
 import { html } from "./lib.js";
 import { edges } from "./model.js";
+import { Checkpoints, Errors, Log, Settings } from "./panels.js";
+import { Timeline } from "./timeline.js";
 
 export const VIEWS = [
   { id: "graph", title: "Graph", View: GraphView },
+  { id: "timeline", title: "Timeline", View: Timeline },
+  { id: "checkpoints", title: "Checkpoints", View: Checkpoints },
+  { id: "errors", title: "Errors", View: Errors, isTrouble: true, count: numberOfErrors },
+  { id: "log", title: "Log", View: Log },
+  { id: "flame", title: "Flame graph", View: Flame },
+  { id: "settings", title: "Settings", View: Settings },
 ];
 
 function GraphView({ history, state, all, facts, place, go, theme, ranges }) {
@@ -27,6 +36,10 @@ function GraphView({ history, state, all, facts, place, go, theme, ranges }) {
       ? html`<${OperatorDetail} history=${history} vertex=${vertex} operator=${operator} since=${since}
           theme=${theme} onClose=${() => select(null)} />`
       : html`<${JobDetail} history=${history} all=${all} facts=${facts} since=${since} theme=${theme} />`}`;
+}
+
+function numberOfErrors({ history }) {
+  return Math.max(history.of("error").length, history.failure ? 1 : 0);
 }
 
 const RANGES = [[300, "5 min"], [3600, "1 h"], [Infinity, "all"]];

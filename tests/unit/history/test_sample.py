@@ -84,3 +84,9 @@ def test_of_many_tasks_there_is_less_often_a_record() -> None:
     found = Samples(many)
     kinds = [each["kind"] for each in samples(found, *[tasks(many, *[1] * 192)] * 6)]
     assert (kinds.count("sample"), kinds.count("tasks")) == (6, 2)
+
+
+def test_behind_a_rescale_rates_are_of_the_time_since() -> None:
+    two = graph(2)
+    first, by_task = Samples(two, begins=100.0).records(tasks(two, 10, 10, 10, 10), 102.0)
+    assert (first["seconds"], by_task["seconds"]) == (2.0, 2.0)

@@ -68,24 +68,11 @@ test("an edge has the rate into a task with one input, else that out of its sour
   assert.deepEqual(model.edges(both, model.vertices(both)).map((each) => each.rate), [10, 10]);
 });
 
-test("a checkpoint's records are one row with its phases", () => {
-  const found = history(PLAN,
-    { kind: "checkpoint", t: 1, epoch: 1, began: 1 },
-    { kind: "checkpoint", t: 1.5, epoch: 1, began: 1, written_ms: [20, 300, 10], aligned: 1.3, bytes: 9, stored: 1.5 },
-    { kind: "checkpoint", t: 1.75, epoch: 1, committed: 1.75 },
-    { kind: "checkpoint", t: 2, epoch: 2, failed: "disk full" });
-  const [failed, done] = model.checkpointRows(found);
-  assert.deepEqual([failed.state, failed.failed, done.state, done.total], ["failed", "disk full", "committed", 0.75]);
-  assert.deepEqual(done.phases.map(([, seconds]) => Number(seconds.toFixed(3))), [0.3, 0.2, 0.25]);
-  assert.deepEqual(done.slowest, { task: 1, seconds: 0.3 });
-});
-
 test("a history without anything has a summary", () => {
   const empty = history();
   const all = model.vertices(empty);
   const facts = model.summary(empty, all, "running");
   assert.deepEqual([facts.records, facts.rate, facts.tasks, facts.bottleneck], [0, 0, 0, null]);
-  assert.deepEqual(model.checkpointRows(empty), []);
 });
 
 test("a failure in one line", () => {
