@@ -2,7 +2,7 @@
 
 import { act } from "./api.js";
 import { Answer } from "./actions.js";
-import { html, useMemo, useState } from "./lib.js";
+import { classes, html, useMemo, useState } from "./lib.js";
 import { taskNames } from "./spans.js";
 import { flameTree } from "./stacks.js";
 import { clock, percent, whole } from "./units.js";
@@ -49,7 +49,8 @@ function Picture({ flame }) {
   const [path, setPath] = useState("");
   const [told, setTold] = useState("");
   const root = tree.all.get(path) ?? tree.root;
-  const rows = [];
+  const above = path.split(";").slice(0, -1).map((_, at, all) => tree.all.get(all.slice(0, at + 1).join(";")));
+  const rows = above.map((node) => [{ node, from: 0, width: 1, isAbove: true }]);
   const walk = (node, depth, from) => {
     const width = node.count / root.count;
     if (width < NARROWEST) return;
@@ -60,19 +61,18 @@ function Picture({ flame }) {
       at += child.count / root.count;
     }
   };
-  if (root.count) walk(root, 0, 0);
+  if (root.count) walk(root, rows.length, 0);
   return html`
     <p class="muted">${flame.task}: ${whole(flame.samples ?? tree.root.count)} samples in ${flame.seconds} s, at ${
-      clock(flame.t)}. The wider, the more of its time; a click goes closer. ${root !== tree.root && html`
-      <button class="link" onClick=${() => setPath("")}>Show all</button>`}</p>
+      clock(flame.t)}. The wider, the more of its time. A click goes closer, one on what is above goes back.</p>
     <p class="told-line">${told || " "}</p>
     <div class="flame" role="group" aria-label="Flame graph">
       ${rows.map((row, depth) => html`
         <div class="flame-row" key=${depth}>
-          ${row.map(({ node, from, width }) => {
+          ${row.map(({ node, from, width, isAbove }) => {
             const text = `${node.name}, ${percent(node.count / tree.root.count)}, ${whole(node.count)} samples`;
             return html`
-              <button key=${node.path} class=${`frame hue-${hue(node.name)}`} aria-label=${text} title=${text}
+              <button key=${node.path} class=${classes(`frame hue-${hue(node.name)}`, isAbove && "is-above")} aria-label=${text} title=${text}
                 style=${{ left: `${from * 100}%`, width: `${width * 100}%` }} tabindex=${width > 0.03 ? 0 : -1}
                 onClick=${() => setPath(node.path)} onFocus=${() => setTold(text)}
                 onMouseEnter=${() => setTold(text)}>${width > 0.025 ? node.name : ""}</button>`;

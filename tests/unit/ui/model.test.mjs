@@ -1,4 +1,4 @@
-/** The page's model: run by test_page.py, or `node --test tests/unit/ui/`. */
+/** The page's model: run by test_static.py, or `node --test tests/unit/ui/`. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
