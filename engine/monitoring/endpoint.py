@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-import errno
-import socket
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-from http.server import BaseHTTPRequestHandler
-from socketserver import ThreadingTCPServer
-from typing import Any
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import (
@@ -20,9 +13,9 @@ from prometheus_client.core import (
 )
 from prometheus_client.exposition import choose_encoder
 
-from engine.errors import ConfigError
 from engine.monitoring.buckets import BOUNDS, Buckets
 from engine.monitoring.families import Family
+from engine.web.server import HttpServer, QuietHandler, refused
 
 
 class Endpoint:
@@ -36,34 +29,20 @@ class Endpoint:
     def __init__(self, host: str, port: int, families: Callable[[], Sequence[Family]]) -> None:
         registry = CollectorRegistry(auto_describe=False)
         registry.register(_Collector(families))
-        self._closed = threading.Event()
         try:
-            self._server = _server(host, port, registry, self._closed)
+            self._server = HttpServer(host, port, _handler(registry), "oka-metrics", _MOST_SCRAPES)
         except OSError as error:
-            raise _refused(host, port, error) from error
-        self._thread = threading.Thread(target=self._serve, name="oka-metrics", daemon=True)
-        self._thread.start()
+            free = "--metrics-port 0 (metrics_port=0)"
+            raise refused(error, ("metrics_port", port), ("metrics_host", host), free) from error
 
     @property
     def url(self) -> str:
         """Where it answers."""
-        host, port = self._server.server_address[:2]
-        name = f"[{host!s}]" if ":" in str(host) else f"{host!s}"
-        return f"http://{name}:{port}/metrics"
+        return f"{self._server.url}/metrics"
 
     def close(self) -> None:
         """Answer no more; idempotent. Scrapes that are under way go on."""
-        if self._closed.is_set():
-            return
-        self._closed.set()
-        with suppress(OSError):
-            self._server.socket.shutdown(socket.SHUT_RDWR)  # which wakes the thread
-        self._thread.join()
-        self._server.server_close()
-
-    def _serve(self) -> None:
-        while not self._closed.is_set():
-            self._server.handle_request()
+        self._server.close()
 
 
 class _Collector:
@@ -95,17 +74,9 @@ def _told(family: Family) -> Metric:
     return histogram
 
 
-def _server(
-    host: str, port: int, registry: CollectorRegistry, closed: threading.Event
-) -> ThreadingTCPServer:
-    """A server that listens."""
-    slots = threading.BoundedSemaphore(_MOST_SCRAPES)
-
-    class Handler(BaseHTTPRequestHandler):
-        timeout = _PATIENCE_SECONDS
-        server_version, sys_version = "oka", ""
-
-        def do_GET(self) -> None:
+def _handler(registry: CollectorRegistry) -> type[QuietHandler]:
+    class Handler(QuietHandler):
+        def do_GET(self) -> None:  # noqa: N802 - so it is called
             if self.path.partition("?")[0] != "/metrics":
                 self.send_error(404, "only /metrics is here")
                 return
@@ -121,59 +92,8 @@ def _server(
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, *_: Any) -> None:
-            """Say nothing of scrapes."""
-
-    class Server(ThreadingTCPServer):
-        address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        allow_reuse_address = True
-        daemon_threads = True
-        block_on_close = False
-
-        def get_request(self) -> Any:
-            try:
-                return super().get_request()
-            except OSError:  # such as too many open files, which is not over at once
-                closed.wait(_AGAIN_SECONDS)
-                raise
-
-        def process_request(self, request: Any, client_address: Any) -> None:
-            if not slots.acquire(blocking=False):
-                self.shutdown_request(request)
-                return
-            try:
-                super().process_request(request, client_address)
-            except BaseException:  # there are too many threads
-                slots.release()
-                raise
-
-        def process_request_thread(self, request: Any, client_address: Any) -> None:
-            try:
-                super().process_request_thread(request, client_address)
-            finally:
-                slots.release()
-
-        def handle_error(self, *_: Any) -> None:
-            """Say nothing of scrapers that have gone."""
-
-    return Server((host, port), Handler)
-
-
-def _refused(host: str, port: int, error: OSError) -> ConfigError:
-    if error.errno == errno.EADDRINUSE:
-        return ConfigError(
-            f"metrics_port is {port}, and something else listens there on {host}",
-            "--metrics-port 0 (metrics_port=0) takes any that is free, and says which",
-        )
-    return ConfigError(
-        f"metrics_host is {host!r} and metrics_port is {port}, expected an address of this "
-        f"machine and a port that may be listened on: {error.strerror or error}",
-        "127.0.0.1 is for this machine alone, 0.0.0.0 for all that reach it",
-    )
+    return Handler
 
 
 _MOST_SCRAPES = 8
 """At once; more are turned away."""
-_AGAIN_SECONDS = 0.2
-_PATIENCE_SECONDS = 10.0
-"""For a scraper to ask, and to take its answer."""

@@ -1,0 +1,1 @@
+"""HTTP servers beside a job: small, with a few threads, and quiet."""
