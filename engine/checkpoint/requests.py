@@ -76,6 +76,12 @@ def check_name(savepoint: object) -> None:
         )
 
 
+def new_name() -> str:
+    """A name of a savepoint, by the time."""
+    now = time.time()  # in milliseconds: there may be several in a second
+    return f"{time.strftime('s%Y-%m-%dT%H.%M.%S', time.gmtime(now))}.{int(now % 1 * 1000):03}"
+
+
 class Requests:
     """Both ends of the box of requests."""
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-import time
 
 import click
 
 from engine.checkpoint import CheckpointLog, Request, Requests, open_storage
+from engine.checkpoint.requests import new_name
 from engine.errors import ConfigError
 
 
@@ -43,7 +43,7 @@ def savepoint(folder: str, name: str | None, stop: bool, drain: bool, timeout: f
     """
     if stop and drain:
         raise ConfigError("--stop and --drain are given, expected one of them at most")
-    request = Request(_name(name), "now" if stop else "drain" if drain else "no")
+    request = Request(name or new_name(), "now" if stop else "drain" if drain else "no")
     _ask(folder, request, timeout)
 
 
@@ -58,7 +58,7 @@ def rescale(folder: str, parallelism: int, name: str | None, timeout: float) -> 
     It makes a savepoint and starts from that, with this many tasks for each operator that has no
     parallelism of its own.
     """
-    _ask(folder, Request(_name(name), "now", parallelism), timeout)
+    _ask(folder, Request(name or new_name(), "now", parallelism), timeout)
 
 
 def _ask(folder: str, request: Request, timeout: float) -> None:
@@ -72,10 +72,3 @@ def _ask(folder: str, request: Request, timeout: float) -> None:
     click.echo(request.savepoint)
     if sys.stderr.isatty():
         click.echo(f"it is epoch {epoch} of {storage.url}", err=True)
-
-
-def _name(given: str | None) -> str:
-    if given is not None:
-        return given
-    now = time.time()  # in milliseconds: there may be several in a second
-    return f"{time.strftime('s%Y-%m-%dT%H.%M.%S', time.gmtime(now))}.{int(now % 1 * 1000):03}"

@@ -16,11 +16,11 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from engine.cli.jobs import find, told, whole
+from engine.cli.jobs import find, told
 from engine.errors import ConfigError
 from engine.history import view
 from engine.history.places import first_record, histories, is_running, jobs_folder
-from engine.history.reading import Follower, JobHistory
+from engine.history.reading import Follower, JobHistory, whole
 from engine.report.statistics import HELD_UP
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import stat
 import time
 from pathlib import Path
 
@@ -54,7 +55,9 @@ def histories(folder: Path) -> list[Path]:
     found = []
     for path in folder.glob(f"*{SUFFIX}"):
         with contextlib.suppress(OSError):  # removed just now
-            found.append((path.stat().st_mtime, path))
+            status = path.stat()
+            if stat.S_ISREG(status.st_mode):  # else reading might wait for ever
+                found.append((status.st_mtime, path))
     return [path for _, path in sorted(found)]
 
 

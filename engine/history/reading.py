@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -49,20 +50,22 @@ class JobHistory:
     def add(self, lines: Iterable[bytes]) -> None:
         """Take in lines; what is no record is left out."""
         for line in lines:
-            if (record := decoded(line)) is None:
-                continue
-            kind = record["kind"]
-            self.seconds = max(self.seconds, record["t"])
-            if kind == "job":
-                self.job = record
-            elif kind == "end":
-                self.end = record
-            elif kind == "checkpoint" and isinstance(epoch := record.get("epoch"), int):
-                before = self.checkpoints.get(epoch)
-                whole = record if before is None else joined(before, record)
-                self.checkpoints[epoch] = whole
-            else:
-                self._kinds[kind].append(record)
+            if (record := decoded(line)) is not None:
+                self.take(record)
+
+    def take(self, record: Record) -> None:
+        """Take in a record."""
+        kind = record["kind"]
+        self.seconds = max(self.seconds, record["t"])
+        if kind == "job":
+            self.job = record
+        elif kind == "end":
+            self.end = record
+        elif kind == "checkpoint" and isinstance(epoch := record.get("epoch"), int):
+            before = self.checkpoints.get(epoch)
+            self.checkpoints[epoch] = record if before is None else joined(before, record)
+        else:
+            self._kinds[kind].append(record)
 
     def __getitem__(self, kind: str) -> list[Record]:
         """The records of a kind, such as `sample`, `event`, `error` and `log`."""
@@ -169,6 +172,17 @@ class Follower:
     def _begin(self) -> None:
         self._reader = HistoryReader(self._path)
         self._found = JobHistory(self._path)
+
+
+@contextmanager
+def whole(history: JobHistory) -> Iterator[None]:
+    """Raise ConfigError where records lack what they have to have, as in a file that was forged."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise ConfigError(
+            f"{history.path} is damaged: {type(error).__name__}: {error}, expected what a job wrote"
+        ) from error
 
 
 def task_names(plan: Record) -> Iterator[str]:

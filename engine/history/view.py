@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from engine.history.places import SUFFIX
 from engine.history.reading import JobHistory
 from engine.history.retention import SHARES, Record, merged_samples
 from engine.report import statistics
@@ -40,6 +41,19 @@ class Row:
     blocked: float
     is_bottleneck: bool
     """Whether others wait for its chain."""
+
+
+def listed(history: JobHistory) -> Record:
+    """A job in a list of jobs."""
+    return {
+        "job": history.path.name.removesuffix(SUFFIX),
+        "name": history.name,
+        "state": history.state,
+        "since": history.since,
+        "seconds": history.seconds,
+        "records": history.records,
+        "failure": history.failure,
+    }
 
 
 def rows(history: JobHistory) -> list[Row]:
