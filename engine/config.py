@@ -89,6 +89,9 @@ class JobConfig:
     otlp_endpoint: where metrics go by OpenTelemetry, as in "http://collector:4318/v1/metrics"; of
     the extra `otlp`.
 
+    ui_port: port of this machine on which the driver shows the job to a browser, as `oka run --ui`
+    and docs/ui.md have it; 0 takes any that is free. The link, with its token, is on stderr.
+
     checkpoints: where checkpoints go, a folder or "s3://bucket/prefix". None: none are taken, and
     the job fails with the first worker.
 
@@ -148,6 +151,7 @@ class JobConfig:
     metrics_port: int | None = None
     metrics_host: str = "127.0.0.1"
     otlp_endpoint: str | None = None
+    ui_port: int | None = None
     ray_address: str | None = None
     checkpoints: str | None = None
     checkpoint_interval_seconds: float = 10.0
@@ -185,7 +189,8 @@ class JobConfig:
             _is_text,
         )
         _expect("history", self.history, _HISTORY, _is_text)
-        _expect("metrics_port", self.metrics_port, _METRICS_PORT, _is_port_or_none)
+        _expect("metrics_port", self.metrics_port, _PORT, _is_port_or_none)
+        _expect("ui_port", self.ui_port, _PORT, _is_port_or_none)
         _expect("metrics_host", self.metrics_host, "an address such as '0.0.0.0'", _is_text)
         _expect("otlp_endpoint", self.otlp_endpoint, _OTLP, _is_url_or_none)
         _expect("ray_address", self.ray_address, _ADDRESS, lambda v: v is None or _is_text(v))
@@ -197,6 +202,12 @@ class JobConfig:
                 f"resume is {self.resume!r} and checkpoints is None, expected the folder to resume "
                 "from",
                 "add --checkpoints FOLDER (checkpoints='folder')",
+            )
+        if self.ui_port is not None and self.history == "off":
+            raise ConfigError(
+                f"ui_port is {self.ui_port} and history is 'off', expected a history: it is what "
+                "the page shows",
+                "leave out --history off (history='off')",
             )
         if self.ray_address is not None and self.runtime != "ray":
             raise ConfigError(
@@ -301,7 +312,7 @@ def _are_resources(value: object) -> bool:
 
 
 _PORT_RANGE = 'None or two ports from 1024 to 65535, the lower one first, as in "20000-20999"'
-_METRICS_PORT = "None or a port from 0 to 65535, where 0 is any that is free"
+_PORT = "None or a port from 0 to 65535, where 0 is any that is free"
 _OTLP = "None or a URL without a password, such as 'http://collector:4318/v1/metrics'"
 _ADDRESS = "None or an address such as '10.0.0.1:6379'"
 _HISTORY = "'auto', 'off', a folder or a file that ends in .oka"

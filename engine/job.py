@@ -30,7 +30,7 @@ from engine.graph.checks import check_integer
 from engine.graph.sink import FIRST_EPOCH, SinkOperator
 from engine.history.history import History
 from engine.installation.distribution import install_hint
-from engine.monitoring.watch import monitoring
+from engine.monitoring.watch import Monitoring, monitoring
 from engine.placement.nodes import Node
 from engine.placement.place import Placement
 from engine.plan import Pipelines, Plan
@@ -39,6 +39,7 @@ from engine.report.progress import ProgressLine, telling
 from engine.report.result import JobResult, SinkFiles
 from engine.report.samples import Sampler, Watcher
 from engine.report.statistics import JobStatistics
+from engine.ui.page import Page, page
 
 Config = JobConfig | Mapping[str, Any]
 logger = logging.getLogger("oka")
@@ -108,12 +109,17 @@ class JobHandle:
         self._ended: float | None = None
         self._finished: Future[JobResult] = Future()
         self._progress = ProgressLine(plan.config.progress, self.cancel)
+        self._history = History(plan.config, self._progress.warn)
+        self._monitoring: Monitoring | None = None
+        self._page: Page | None = None
         try:
+            self._page = page(plan.config, self, self._progress.say)
             self._monitoring = monitoring(plan.config, self._progress.say)
         except BaseException:
+            if self._page is not None:
+                self._page.close()
             launcher.shutdown()
             raise
-        self._history = History(plan.config, self._progress.warn)
         watchers: list[Watcher] = [LateRecords(self._warn), self._progress, self._history]
         watchers += [] if self._monitoring is None else [self._monitoring]
         self._sampler = Sampler(lambda: self._master.statistics(), watchers)
@@ -121,6 +127,8 @@ class JobHandle:
             self._last_master = self._made(plan, launcher)
         except BaseException:
             self._sampler.end()
+            if self._page is not None:
+                self._page.close()
             raise
         self._sampler.start()
         self._thread = threading.Thread(target=self._run, name="oka-master", daemon=True)
@@ -183,6 +191,11 @@ class JobHandle:
     def metrics_url(self) -> str | None:
         """Where Prometheus may scrape the job; None without a `metrics_port`."""
         return None if self._monitoring is None else self._monitoring.url
+
+    @property
+    def ui_url(self) -> str | None:
+        """The link to the job's page, with the token that opens it; None without a `ui_port`."""
+        return None if self._page is None else self._page.link
 
     def say(self, what: str) -> None:
         """Write a line to stderr, beside the job's progress."""
@@ -311,14 +324,18 @@ class JobHandle:
             if self._config.checkpoints is None:  # else it may go on from what they prepared
                 for name, sink in self._sinks.items():
                     _abort(name, sink)
-            self._history.end(error)
-            self._ended = time.monotonic()
+            self._end(error)
             self._finished.set_exception(error)
         else:
             self._sampler.end(report.statistics)
-            self._history.end(result)
-            self._ended = time.monotonic()
+            self._end(result)
             self._finished.set_result(result)
+
+    def _end(self, outcome: JobResult | BaseException) -> None:
+        self._history.end(outcome)
+        if self._page is not None:
+            self._page.close()
+        self._ended = time.monotonic()
 
     def _result(self, report: JobReport) -> JobResult:
         committed = {

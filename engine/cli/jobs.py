@@ -1,10 +1,8 @@
-"""`oka jobs` and `oka ui`: jobs that run and that have run, by their histories."""
+"""`oka jobs`: jobs that run and that have run, by their histories."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +11,7 @@ import click
 from engine.errors import ConfigError
 from engine.history import view
 from engine.history.places import SUFFIX, histories, jobs_folder
-from engine.history.reading import JobHistory
-from engine.history.trace import chrome_trace
+from engine.history.reading import JobHistory, whole
 from engine.report.tables import table
 from engine.units import duration
 
@@ -60,25 +57,6 @@ def jobs(job: str | None, folder: Path | None, as_json: bool) -> None:
             click.echo(view.shown(f"  {each['job']}: {each['failure']}"))
 
 
-@click.command()
-@click.argument("job", metavar="FILE")
-@click.option(
-    "--trace",
-    type=click.Path(dir_okay=False, path_type=Path),
-    required=True,
-    help="Write a trace of it to this file, for Perfetto and Chrome's about:tracing.",
-)
-def ui(job: str, trace: Path) -> None:
-    """Export the history of a job: FILE, or its name in `oka jobs`."""
-    history = find(job, None)
-    with whole(history):
-        text = json.dumps(chrome_trace(history))
-    try:
-        trace.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"{trace} cannot be written: {error.strerror}") from error
-
-
 def find(job: str, folder: Path | None) -> JobHistory:
     """The history of the job; raises ConfigError where it is none, or several are meant."""
     path = Path(job)
@@ -106,17 +84,6 @@ def _read(path: Path) -> dict[str, Any] | None:
         return None
 
 
-@contextmanager
-def whole(history: JobHistory) -> Iterator[None]:
-    """Raise ConfigError where records lack what they have to have, as in a file that was forged."""
-    try:
-        yield
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise ConfigError(
-            f"{history.path} is damaged: {type(error).__name__}: {error}, expected what a job wrote"
-        ) from error
-
-
 def told(history: JobHistory) -> str:
     """A job on a page of a terminal."""
     rows = [row.cells for row in view.rows(history)]
@@ -131,18 +98,8 @@ def told(history: JobHistory) -> str:
 
 
 def _in_json(history: JobHistory) -> dict[str, Any]:
-    return {
-        "schema": "oka.jobs/1",
-        "job": history.path.name.removesuffix(SUFFIX),
-        "file": str(history.path),
-        "name": history.name,
-        "state": history.state,
-        "since": history.since,
-        "seconds": history.seconds,
-        "records": history.records,
-        "failure": history.failure,
-        "error": history.error,
-    }
+    told = {"file": str(history.path), "error": history.error}
+    return {"schema": "oka.jobs/1", **view.listed(history), **told}
 
 
 _MANY = 20

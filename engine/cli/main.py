@@ -109,7 +109,7 @@ _TOOLS = {
     "savepoint": "engine.cli.savepoint:savepoint",
     "testbed": "benchmarks.testbed.command",
     "top": "engine.cli.top",
-    "ui": "engine.cli.jobs:ui",
+    "ui": "engine.cli.ui",
 }
 _BENCHMARKS = {
     "broadcast": "benchmarks.broadcast.command",
@@ -211,6 +211,9 @@ def job_options(command: Command) -> Command:
 @click.option("--json", "as_json", is_flag=True, help="A JSON line per second, then the result.")
 @click.option(
     "--metrics-port", type=int, metavar="PORT", help="Port for Prometheus; 0: any that is free."
+)
+@click.option(
+    "--ui", "ui_port", flag_value=0, type=int, help="Show the job to a browser: prints the link."
 )
 @click.option("--checkpoints", metavar="URL", help="Folder or s3://bucket/prefix of checkpoints.")
 @click.option("--resume", metavar="NAME", help="latest, an epoch's number or a savepoint's name.")

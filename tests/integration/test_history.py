@@ -15,7 +15,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 import engine
-from engine.cli.jobs import jobs, ui
+from engine.cli.jobs import jobs
+from engine.cli.ui import command as ui
 from engine.history import file
 from engine.history.reading import JobHistory
 from engine.testing import run
