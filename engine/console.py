@@ -6,6 +6,7 @@ closed, a broken or a full pipe, a full disk, or an object of the program's own.
 
 from __future__ import annotations
 
+import io
 import os
 import select
 import sys
@@ -55,7 +56,13 @@ def is_terminal() -> bool:
 
 
 def _descriptor(stream: TextIO) -> int | None:
-    """None where the stream is a notebook's, a test's, or not there."""
+    """None where the stream is a notebook's, a test's, or not there.
+
+    What a notebook's stream calls its descriptor leads past the cell, to where the notebook's
+    server was started.
+    """
+    if not isinstance(stream, io.TextIOWrapper):
+        return None
     try:
         return stream.fileno()
     except Exception:  # noqa: BLE001 - it may be anything

@@ -68,6 +68,20 @@ def test_objects_in_the_place_of_stderr_and_none(monkeypatch: pytest.MonkeyPatch
     assert not console.is_terminal()
 
 
+def test_a_stream_of_a_notebook_gets_the_text_and_not_its_descriptor(
+    pipe: tuple[int, TextIO],
+) -> None:
+    reading, stream = pipe
+    cell = io.StringIO()
+    cell.fileno = stream.fileno  # type: ignore[method-assign]
+    assert console.write("in the cell", cell)
+    assert cell.getvalue() == "in the cell"
+    assert console.is_ready(0.0, cell)
+    os.set_blocking(reading, False)
+    with pytest.raises(BlockingIOError):
+        os.read(reading, 1)
+
+
 def _closed() -> TextIO:
     stream = io.StringIO()
     stream.close()
