@@ -20,6 +20,7 @@ from engine.errors import (
     StorageError,
 )
 from engine.graph.execution import ExecutionGraph
+from engine.notebook.source_lines import with_source
 
 
 def outcome(call: Future[bytes]) -> Any:
@@ -42,7 +43,8 @@ def error_of(
         text = channel_in_words(failure.error, graph, tasks)
         return ChannelLost(f"task {name} on {worker.node.name}: {text}")
     if failure.kind == "checkpoint":
-        told = "\n\n".join(filter(None, (failure.error, failure.traceback.rstrip())))
+        traceback = with_source(failure.traceback).rstrip()
+        told = "\n\n".join(filter(None, (failure.error, traceback)))
         told = told.removeprefix("CheckpointError: ")
         return CheckpointError(f"task {name}: {told}", failure.hint)
     if failure.kind == "storage":
@@ -55,9 +57,9 @@ def error_of(
         name,
         failure.record,
         failure.error,
-        failure.traceback,
+        with_source(failure.traceback),
         failure.hint,
-        failure.full_traceback,
+        with_source(failure.full_traceback),
     )
 
 
