@@ -79,7 +79,8 @@ class JobConfig:
     pipeline says, as in `{"*": {"operator_slot": 1}, "load": {"cpus": 4}}`; `*` stands for every
     operator. Only the runtime `ray` gives them out.
 
-    progress: once a second: a line (`auto`: on a terminal), a JSON line, or nothing.
+    progress: once a second: a line (`auto`: on a terminal; in a notebook, the cell shows the job),
+    a JSON line, or nothing.
 
     metrics_port: port on which the driver answers scrapes of Prometheus, at /metrics; 0 takes any
     that is free, and says which. None: it listens on none. docs/metrics.md has the metrics.

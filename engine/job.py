@@ -28,9 +28,11 @@ from engine.errors import (
 )
 from engine.graph.checks import check_integer
 from engine.graph.sink import FIRST_EPOCH, SinkOperator
+from engine.history.cell import LiveCell, page_of
 from engine.history.history import History
 from engine.installation.distribution import install_hint
 from engine.monitoring.watch import Monitoring, monitoring
+from engine.notebook import cells
 from engine.placement.nodes import Node
 from engine.placement.place import Placement
 from engine.plan import Pipelines, Plan
@@ -40,6 +42,7 @@ from engine.report.result import JobResult, SinkFiles
 from engine.report.samples import Sampler, Watcher
 from engine.report.statistics import JobStatistics
 from engine.ui.page import Page, page
+from engine.units import counted, duration
 
 Config = JobConfig | Mapping[str, Any]
 logger = logging.getLogger("oka")
@@ -108,6 +111,7 @@ class JobHandle:
         self._started = time.monotonic()
         self._ended: float | None = None
         self._finished: Future[JobResult] = Future()
+        self._outcome: JobResult | BaseException | None = None
         self._progress = ProgressLine(plan.config.progress, self.cancel)
         self._history = History(plan.config, self._progress.warn)
         self._monitoring: Monitoring | None = None
@@ -131,6 +135,7 @@ class JobHandle:
                 self._page.close()
             raise
         self._sampler.start()
+        self._cell = self._live_cell()
         self._thread = threading.Thread(target=self._run, name="oka-master", daemon=True)
         self._thread.start()
 
@@ -246,16 +251,45 @@ class JobHandle:
             )
 
     def __repr__(self) -> str:
-        seconds = (self._ended or time.monotonic()) - self._started
-        return f"<JobHandle of job {self._config.name!r}: {self._state()}, {seconds:.1f} s>"
+        state = self._state()
+        return f"<JobHandle of job {self._config.name!r}: {state}, {self._seconds:.1f} s>"
+
+    def _repr_html_(self) -> str:
+        return page_of(self._history.path) or self._figures()
+
+    def _figures(self) -> str:
+        """What there is to show of a job without a history, as HTML."""
+        from engine.report.tables import result_html  # which loads rich
+
+        return result_html(self._line(), self._seconds, self.statistics(), {})
+
+    @property
+    def _seconds(self) -> float:
+        return (self._ended or time.monotonic()) - self._started
 
     def _state(self) -> str:
-        if not self._finished.done():
-            return "running"
-        error = self._finished.exception()
+        error = self._outcome
         if error is None:
+            return "running"
+        if isinstance(error, JobResult):
             return "finished"
         return "cancelled" if isinstance(error, JobCancelled) else f"failed, {type(error).__name__}"
+
+    def _live_cell(self) -> LiveCell | None:
+        """What shows the job in a notebook, if it is not to be shown in another way."""
+        if self._config.progress != "auto" or not cells.are_here():
+            return None
+        return LiveCell(self._line, lambda: self._history.path, self._figures)
+
+    def _line(self) -> str:
+        """The state of the job in a line, with the error of one that has failed."""
+        told = f"job {self._config.name!r}: {self._state()}, {duration(self._seconds * 1e6)}"
+        if isinstance(self._outcome, JobResult):
+            return f"{told}, {counted(self._outcome.statistics.records, 'record')}"
+        if self._outcome is None or isinstance(self._outcome, JobCancelled):
+            return told
+        why, *_ = text_of(self._outcome).splitlines() or [""]
+        return f"{told}: {why}"
 
     def _made(self, plan: Plan, launcher: Launcher) -> JobMaster:
         try:
@@ -335,7 +369,9 @@ class JobHandle:
         self._history.end(outcome)
         if self._page is not None:
             self._page.close()
-        self._ended = time.monotonic()
+        self._outcome, self._ended = outcome, time.monotonic()
+        if self._cell is not None:
+            self._cell.end(self._line())
 
     def _result(self, report: JobReport) -> JobResult:
         committed = {

@@ -14,6 +14,7 @@ from operators.aggregates import Emit, check_emit
 from operators.durations import ZERO
 from operators.elementwise import MapBatches
 from operators.event_time import Time, Unit, time_of
+from operators.in_cells import stream_html
 from operators.joins.keyed import KeyedJoins
 from operators.keyed_aggregates import KeyedAggregates
 from operators.order import KeyedOrder
@@ -71,6 +72,9 @@ class KeyedStream(
 
     def __repr__(self) -> str:
         return f"<KeyedStream {shown(self._inputs)}>"
+
+    def _repr_html_(self) -> str | None:
+        return stream_html(self._inputs)
 
     @property
     def inputs(self) -> tuple[Input, ...]:

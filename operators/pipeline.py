@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from engine.errors import GraphError
 from engine.graph.declaration import Declaration, Input, shown
 from engine.partitioner import Forward
+from operators.in_cells import pipeline_html
 from operators.settings import named, on_nodes, with_parallelism, with_resources
 
 
@@ -16,6 +17,9 @@ class Pipeline:
 
     def __repr__(self) -> str:
         return f"<Pipeline {shown([Input(self._declaration, Forward())])}>"
+
+    def _repr_html_(self) -> str | None:
+        return pipeline_html(self)
 
     @property
     def declaration(self) -> Declaration:

@@ -56,6 +56,7 @@ from operators.event_time import (
     WithIngestionTime,
     check_before_keys,
 )
+from operators.in_cells import stream_html
 from operators.keys import HaveKeys, check_key
 from operators.lookup_join import Cache, Lookup, LookupJoin
 from operators.map_async import MapAsync
@@ -96,6 +97,9 @@ class Stream(Generic[T]):
 
     def __repr__(self) -> str:
         return f"<Stream {shown(self._inputs)}>"
+
+    def _repr_html_(self) -> str | None:
+        return stream_html(self._inputs)
 
     @property
     def inputs(self) -> tuple[Input, ...]:

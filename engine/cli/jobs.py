@@ -86,10 +86,7 @@ def _read(path: Path) -> dict[str, Any] | None:
 
 def told(history: JobHistory) -> str:
     """A job on a page of a terminal."""
-    rows = [row.cells for row in view.rows(history)]
-    shown = [at for at in range(len(view.COLUMNS)) if any(row[at] for row in rows)]
-    columns = [view.COLUMNS[at] for at in shown]
-    operators = table(columns, [[row[at] for at in shown] for row in rows], names=1)
+    operators = table(*view.operators(view.rows(history)), names=1)
     parts = [*view.summary(history), operators, *view.news(history, _MANY)]
     if log := history["log"]:
         parts += ["\nlast lines of the log:", *(str(each.get("text")) for each in log[-_MANY:])]

@@ -56,6 +56,25 @@ def text(
     )
 
 
+def operators(
+    logical: LogicalGraph, ways: Mapping[int, str] = MappingProxyType({})
+) -> list[tuple[str, str, str, str]]:
+    """A row for each declared operator, by `COLUMNS`; empty where it has or says nothing."""
+    rows = []
+    takes_rows = logical.takes_rows()
+    for operator in logical.operators:
+        reads = ", ".join(
+            f"{logical.operators[edge.source].name} ({_label(edge)})"
+            for edge in logical.inputs(operator)
+        )
+        tasks = "" if operator.parallelism is None else f"{operator.parallelism}"
+        way = ways.get(operator.id, "")
+        rows_of = operator.id in takes_rows and not way.startswith(("native", "over"))
+        told = ", ".join(filter(None, ("rows of columns" if rows_of else "", way)))
+        rows.append((operator.name, tasks, reads, told))
+    return rows
+
+
 def mermaid(
     logical: LogicalGraph,
     execution: ExecutionGraph,
@@ -77,17 +96,9 @@ def mermaid(
 
 def _logical_lines(graph: LogicalGraph, ways: Mapping[int, str]) -> list[str]:
     lines = []
-    takes_rows = graph.takes_rows()
-    for operator in graph.operators:
-        reads = ", ".join(
-            f"{graph.operators[edge.source].name} ({_label(edge)})"
-            for edge in graph.inputs(operator)
-        )
-        own = "" if operator.parallelism is None else f" x{operator.parallelism}"
-        way = ways.get(operator.id, "")
-        rows = operator.id in takes_rows and not way.startswith(("native", "over"))
-        told = (", rows of columns" if rows else "") + (f", {way}" if way else "")
-        lines.append(f"{operator.name}{own}" + (f" <- {reads}{told}" if reads else ""))
+    for name, tasks, reads, runs in operators(graph, ways):
+        read = ", ".join(filter(None, (reads, runs)))
+        lines.append(f"{name}{f' x{tasks}' if tasks else ''}" + (f" <- {read}" if reads else ""))
     return lines
 
 
@@ -196,4 +207,6 @@ def _quoted(label: str) -> str:
     return f'"{label}"'
 
 
+COLUMNS = ("operator", "tasks", "reads", "runs")
+"""Of a table of operators. Without a number of tasks it has that of the job."""
 _ENTITIES = (("#", "#35;"), ('"', "#quot;"), ("<", "#lt;"), (">", "#gt;"))  # Mermaid's arrows

@@ -87,6 +87,12 @@ def rows(history: JobHistory) -> list[Row]:
     return found
 
 
+def operators(found: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
+    """Columns and rows of a table of these rows: the columns in which there is something."""
+    shown = [at for at in range(len(COLUMNS)) if any(row.cells[at] for row in found)]
+    return [COLUMNS[at] for at in shown], [[row.cells[at] for at in shown] for row in found]
+
+
 def bottleneck(history: JobHistory) -> int | None:
     """The vertex that holds up others, as results have it."""
     plan, sample = history.plan, recent(history)

@@ -11,8 +11,8 @@ from engine.notebook import cells
 def with_source(traceback: str) -> str:
     """The traceback with the source of each frame, where the worker could not read that.
 
-    The source of a notebook's cell is in the memory of the driver; on Ray, the program itself may be
-    on the driver's machine alone.
+    The source of a notebook's cell is in the memory of the driver. On Ray, the program itself may
+    be on the driver's machine alone.
     """
     lines = traceback.splitlines()
     found: list[str] = []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from html import escape
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from engine.metric import METRICS, Metric, Metrics
+from engine.notebook import html
 from engine.units import counted, duration, measure, rate, three_digits
 
 if TYPE_CHECKING:
@@ -42,15 +42,9 @@ def result_html(
 ) -> str:
     """The same as two tables of HTML, for a notebook."""
     columns, operators = _operators(statistics)
-    summary = "".join(
-        f"<tr><th {_LEFT}>{escape(name)}</th><td {_LEFT}>{escape(value)}</td></tr>"
-        for name, value in _summary(seconds, statistics, files)
-    )
-    rows = "".join(f"<tr>{_cells('td', row)}</tr>" for row in operators)
-    return (
-        f"<b>{escape(name)}</b><table>{summary}</table>"
-        f"<table><thead><tr>{_cells('th', columns)}</tr></thead><tbody>{rows}</tbody></table>"
-    )
+    summary = html.table((), _summary(seconds, statistics, files), names=2)
+    each = html.table(columns, operators) if operators else ""
+    return f"{html.lines([name])}{summary}{each}"
 
 
 def result_line(name: str, seconds: float, statistics: JobStatistics) -> str:
@@ -202,13 +196,6 @@ def _share(operator: OperatorSummary) -> str:
     return f"{operator.native / operator.records_in:.0%}"
 
 
-def _cells(tag: str, texts: Sequence[str]) -> str:
-    """Cells of HTML, the first of which is text and the others numbers."""
-    return "".join(
-        f"<{tag} {_RIGHT if at else _LEFT}>{escape(text)}</{tag}>" for at, text in enumerate(texts)
-    )
-
-
 def _drawn(
     columns: Sequence[str],
     rows: Sequence[Sequence[str]],
@@ -246,8 +233,6 @@ def _printed(*drawn: Table) -> str:
 _PLAIN: dict[str, Any] = {"markup": False, "emoji": False}
 """Names and records are shown as they are."""
 _OPERATORS = ("operator", "tasks", "in", "out", "busy", "waiting", "blocked", "idle")
-_LEFT = "style='text-align: left'"
-_RIGHT = "style='text-align: right'"
 _WIDEST = 10_000
 _LEAST_COLUMNS = 60
 _MANY_COLUMNS = 200

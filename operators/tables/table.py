@@ -24,6 +24,7 @@ from operators.changes import KIND, Change, Suppress, TableAggregate, check_take
 from operators.columns.declared import declared_schema
 from operators.durations import check_duration, nanoseconds
 from operators.event_time import Time, Unit, time_of
+from operators.in_cells import stream_html
 from operators.joins import JoinInput
 from operators.keys import Key
 from operators.stream import Stream, side, then
@@ -62,6 +63,9 @@ class Table(Joins[K], Generic[K, T]):
 
     def __repr__(self) -> str:
         return f"<Table {shown(self._inputs)}>"
+
+    def _repr_html_(self) -> str | None:
+        return stream_html(self._inputs)
 
     @property
     def inputs(self) -> tuple[Input, ...]:

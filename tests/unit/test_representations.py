@@ -62,6 +62,42 @@ def test_a_stream_of_several_shows_where_they_come_together() -> None:
     assert repr(many) == "<Stream (map | right) -> map>"
 
 
+def cells_of(html: str | None) -> list[str]:
+    page = Cells()
+    page.feed(html or "")
+    assert page.open == []
+    return page.cells
+
+
+def test_a_notebook_shows_operators_and_what_they_read() -> None:
+    stream = numbers().named("<b>").key_by().count().with_parallelism(3)
+    shown = [
+        *("operator", "tasks", "reads", "runs"),
+        "collection",
+        *("<b>", "collection (forward)", "native"),
+        *("count", "3", "<b> (hash by record)"),
+    ]
+    assert cells_of(stream._repr_html_()) == [*shown, "…", "count (forward)"]
+    pipeline = stream.sink(Counts())
+    assert cells_of(pipeline._repr_html_()) == [*shown, "counts", "count (forward)"]
+    assert "…" in cells_of(numbers().key_by()._repr_html_())
+    assert "…" in cells_of(numbers().key_by().latest()._repr_html_())
+
+
+def test_a_stream_that_cannot_run_as_it_is_has_its_line_alone() -> None:
+    assert numbers().map(abs, on_error="side")._repr_html_() is None
+
+
+def test_many_operators_scroll() -> None:
+    stream = numbers()
+    for _ in range(200):
+        stream = stream.map(abs)
+    shown = stream._repr_html_()
+    assert shown is not None
+    assert "overflow: auto" in shown
+    assert "map-200" in cells_of(shown)
+
+
 def test_a_handle_shows_name_state_and_seconds() -> None:
     GO.clear()
     handle = started(numbers().map(until_go))
@@ -71,6 +107,27 @@ def test_a_handle_shows_name_state_and_seconds() -> None:
     assert repr(handle).startswith("<JobHandle of job 'three': finished, ")
     assert repr(handle) == repr(handle)  # the clock has stopped
     handle.wait_stopped()
+
+
+@pytest.mark.parametrize("history", ["auto", "off"])
+def test_a_notebook_shows_what_a_job_does_and_how_it_ended(history: str) -> None:
+    GO.clear()
+    config = JobConfig(name="<three>", history=history)
+    stream = numbers().map(until_go).named("</table><script>")
+    pipeline = stream.map(lambda n: n // (n - 2)).sink(Collect())
+    handle = JobHandle(Plan.of(pipeline, config), ThreadLauncher())
+    assert "job '<three>': running" in cells_of(handle._repr_html_())[0]
+    GO.set()
+    with pytest.raises(OperatorError):
+        handle.wait_finished(timeout=300)
+    handle.wait_stopped()
+    shown = cells_of(handle._repr_html_())
+    assert "job '<three>': failed" in shown[0]
+    assert any("ZeroDivisionError" in text for text in shown)
+    assert any("on record 2" in text for text in shown)
+    if history == "auto":
+        assert "</table><script>" in shown
+        assert any("return" in text or "n // (n - 2)" in text for text in shown)
 
 
 def test_a_handle_shows_how_a_job_ended() -> None:
