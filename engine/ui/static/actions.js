@@ -60,11 +60,11 @@ function Question({ action, parallelism, onClose, onRun }) {
         <p>${text}</p>
         ${label && html`
           <label>${label}
-            <input value=${value} onInput=${(event) => setValue(event.target.value)} autofocus
+            <input value=${value} onInput=${(event) => setValue(event.target.value)} data-first
               inputmode=${action === "rescale" ? "numeric" : undefined} aria-invalid=${isWrong} />
           </label>`}
         <div class="buttons">
-          <button type="button" autofocus=${!label} onClick=${onClose}>Back</button>
+          <button type="button" data-first=${label ? undefined : ""} onClick=${onClose}>Back</button>
           <button type="submit" class=${action === "cancel" ? "danger primary" : "primary"}
             disabled=${isWrong}>${button}</button>
         </div>

@@ -45,7 +45,7 @@ function options(lines, format, width, height, most) {
     cursor: { y: false, points: { size: 6 } },
     scales: { y: { range: (_, _least, largest) => [0, most ?? Math.max(largest * 1.1, 1e-9)] } },
     axes: [
-      { ...axis, size: 24, space: 70, values: times },
+      { ...axis, size: 24, space: 70, incrs: SECONDS, values: times },
       { ...axis, size: 52, space: 28, values: (_, values) => values.map(format) },
     ],
     series: [{}, ...lines.map((each) => ({
@@ -76,6 +76,8 @@ function tip(lines, format) {
       ? `${chart.over.clientWidth - left + 10}px` : "";
   };
 }
+
+const SECONDS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400];
 
 function times(_, values) {
   const step = values.length > 1 ? values[1] - values[0] : 1;

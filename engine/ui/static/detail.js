@@ -68,12 +68,12 @@ export function JobDetail({ history, all, facts, since, theme }) {
       </div>
       <div class="columns">
         <div>
-          <h3>Latency from source to sink</h3>
+          <h2 class="part">Latency from source to sink</h2>
           ${latency ? html`<${Percentiles} latency=${latency} />`
             : html`<p class="muted">No marker has reached a sink yet.</p>`}
         </div>
         <div>
-          <h3>Metrics</h3>
+          <h2 class="part">Metrics</h2>
           <dl class="pairs">
             ${Object.entries(metrics).map(([name, value]) => {
               const [what, text] = metric(name, value);

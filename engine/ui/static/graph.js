@@ -72,9 +72,7 @@ function Vertex({ vertex, place, first, selected, onSelect, isLive }) {
           return bar;
         })}
         <rect class="share-frame" width=${width - 24} height="4" rx="1" />
-        <text class="small" y="18">${percent(busy)} busy${
-          blocked >= 0.005 ? ` · ${percent(blocked)} blocked` : ""}${
-          vertex.waiting >= 0.005 ? ` · ${percent(vertex.waiting)} waiting` : ""}</text>
+        <text class="small" y="18">${shares(vertex, width)}</text>
       </g>
     </g>`;
 }
@@ -91,6 +89,13 @@ function Edge({ edge, points, isLive }) {
       <text class="edge-rate" x=${middle.x} y=${middle.y - 7} text-anchor="middle">${rate}</text>
       <text class="edge-how" x=${middle.x} y=${middle.y + 16} text-anchor="middle">${how}</text>
     </g>`;
+}
+
+/** What the tasks of a vertex do, as far as there is room. */
+function shares({ busy, blocked, waiting }, width) {
+  const more = [[blocked, "blocked"], [waiting, "waiting"]].filter(([share]) => share >= 0.005);
+  if (width < 230) more.sort(([a], [b]) => b - a).splice(1);
+  return [[busy, "busy"], ...more].map(([share, name]) => `${percent(share)} ${name}`).join(" · ");
 }
 
 /** The colour of a vertex: red by the share that it is blocked, else yellow to orange by busy. */

@@ -7,6 +7,7 @@ export function Window({ title, onClose, children }) {
   const dialog = useRef(null);
   useEffect(() => {
     if (!dialog.current.open) dialog.current.showModal();
+    dialog.current.querySelector("[data-first]")?.focus();
   }, []);
   const onClick = (event) => event.target === dialog.current && onClose();
   return html`
@@ -25,7 +26,7 @@ export function Help({ onClose }) {
         ${COLOURS.map(([name, what]) => html`
           <div key=${name}><dt><i class=${`dot ${name}`}></i>${name}</dt><dd>${what}</dd></div>`)}
       </dl>
-      <div class="buttons"><button onClick=${onClose} autofocus>Close</button></div>
+      <div class="buttons"><button onClick=${onClose} data-first>Close</button></div>
     <//>`;
 }
 

@@ -143,7 +143,7 @@ export function Settings({ history }) {
 
 function Pairs({ title, values }) {
   return html`
-    <div><h3>${title}</h3>
+    <div><h2 class="part">${title}</h2>
       <dl class="pairs single">
         ${Object.entries(values).map(([name, value]) => html`
           <div key=${name}><dt>${name.replaceAll("_", " ")}</dt><dd>${told(value)}</dd></div>`)}

@@ -87,8 +87,7 @@ function* swaps(history) {
   for (const { t, metrics } of history.of("sample")) {
     const version = metrics?.model_version ?? before;
     if (version > before) {
-      const text = before ? `model version ${before} gave way to ${version}` : `model version ${version}`;
-      yield { t, what: "swap", text };
+      yield { t, what: "swap", text: `tasks use version ${version} of the model` };
     }
     before = version;
   }

@@ -72,7 +72,7 @@ export function Timeline({ history, theme }) {
       <canvas ref=${canvases[0]} class="events" aria-hidden="true"></canvas>
       <canvas ref=${canvases[1]} class="tasks" aria-hidden="true"></canvas>
     </div>
-    <h3 class="below">What happened</h3>
+    <h2 class="part below">What happened</h2>
     ${found.moments.length === 0
       ? html`<p class="muted">Nothing yet. Restarts, rescales, swaps of models, requests and errors come here.</p>`
       : html`<${Happened} moments=${found.moments} onShow=${show} />`}`;

@@ -57,7 +57,7 @@ test("what happened has a kind and a text", () => {
   assert.deepEqual(all.map((each) => each.what),
     ["restart", "rescale", "failure", "failure", "swap", "swap", "failure", "end"]);
   assert.equal(all[1].text, "rescaled, parallelism 4, savepoint s");
-  assert.equal(all[5].text, "model version 1 gave way to 3");
+  assert.equal(all[5].text, "tasks use version 3 of the model");
   assert.ok(all.every((each) => each.what in spans.HAPPENINGS));
 });
 
