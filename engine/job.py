@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import os
 import threading
@@ -16,6 +17,7 @@ from engine.checkpoint import Request
 from engine.checkpoint.requests import Stop
 from engine.config import JobConfig
 from engine.deployment.reply import text_of
+from engine.deployment.stacks import Stacks
 from engine.driver.launcher import Launcher
 from engine.driver.master import JobMaster, JobReport
 from engine.driver.ray import forked  # noqa: F401 - looks whether processes fork from now on
@@ -173,6 +175,23 @@ class JobHandle:
         check_integer("parallelism", parallelism, 1)
         request = Request(f"rescaled-{uuid4().hex[:12]}", parallelism=parallelism)
         _ = self._master.savepoint(request).result(timeout).made
+
+    @without_frames
+    def flame(self, task: str, seconds: float = 5.0) -> Stacks:
+        """Look for so long where a task spends its time, such as `map[0]`; the task goes on.
+
+        The history keeps the last of what is found, which the job's page draws as a flame graph.
+        Raises ConfigError for a task that there is not and for seconds not above 0 and at most 60,
+        EngineError where the task does not run or does not answer.
+        """
+        if not (type(seconds) in (int, float) and 0 < seconds <= _LONGEST_FLAME_SECONDS):
+            raise ConfigError(
+                f"seconds is {seconds!r}, expected a number above 0 and at most "
+                f"{_LONGEST_FLAME_SECONDS}"
+            )
+        found = self._master.stacks(task, seconds)
+        self._history.keep("flame", task=task, **dataclasses.asdict(found))
+        return found
 
     @property
     def has_checkpoints(self) -> bool:
@@ -436,6 +455,7 @@ def open_launcher(plan: Plan) -> Launcher:
     return LocalLauncher()
 
 
+_LONGEST_FLAME_SECONDS = 60
 _HINT_PROCESS = (
     "send what its methods return; on Ray, let an actor submit the job, and offer the methods that "
     "others call"

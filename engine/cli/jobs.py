@@ -77,7 +77,7 @@ def find(job: str, folder: Path | None) -> JobHistory:
 def _read(path: Path) -> dict[str, Any] | None:
     """A job of the list; None if its file begins just now, is damaged, or is somebody else's."""
     try:
-        history = JobHistory.read(path, without=("tasks", "log", "checkpoint"))
+        history = JobHistory.read(path, without=view.NOT_LISTED)
         with whole(history):
             return _in_json(history)
     except ConfigError:

@@ -28,6 +28,7 @@ from engine.deployment.description import (
 )
 from engine.deployment.pickling import PickledDescription, PickledTasks
 from engine.deployment.reply import CallFailed
+from engine.deployment.stacks import Stacks
 from engine.driver.checkpoints import Checkpoints
 from engine.driver.coordinator import Coordinator
 from engine.driver.epochs import (
@@ -207,6 +208,10 @@ class JobMaster:
     def statistics(self) -> list[TaskStatistics]:
         """A snapshot of every task; the one before of a task that does not answer within 0.5 s."""
         return self._measured(self._workers.statistics())
+
+    def stacks(self, task: str, seconds: float) -> Stacks:
+        """Where the threads of a task are, within so many seconds; raises as `Workers.stacks`."""
+        return self._workers.stacks(task, seconds)
 
     def _measured(self, tasks: Iterable[TaskStatistics]) -> list[TaskStatistics]:
         """These statistics; the first also gets what the driver has measured."""

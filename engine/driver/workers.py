@@ -1,6 +1,6 @@
 """The workers of one job: the node and worker of each task, and their replacement.
 
-It chooses nodes and starts workers through the launcher; it calls them for statistics only.
+It chooses nodes and starts workers through the launcher; it calls them for figures only.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from functools import partial
 
 from engine.config import JobConfig
 from engine.deployment.description import TaskStatistics
+from engine.deployment.stacks import Stacks
 from engine.driver.launcher import DrainingNode, Launcher, WorkerHandle
 from engine.driver.moves import Departure
 from engine.driver.outcomes import outcome
 from engine.driver.placing import Waits, WorkersPlaced
 from engine.driver.spares import Spares
 from engine.driver.wiring import describe_tasks
-from engine.errors import PlacementError
+from engine.errors import ConfigError, EngineError, PlacementError
 from engine.graph.execution import ExecutionGraph
 from engine.placement.nodes import Node
 from engine.placement.place import Placement, place_again
@@ -182,6 +183,24 @@ class Workers:
         """Keep what a task has measured at its end."""
         self._last_statistics[worker] = statistics
 
+    def stacks(self, task: str, seconds: float) -> Stacks:
+        """Where the threads of the task with this name are, within so many seconds.
+
+        Raises ConfigError if no task has the name, EngineError if it does not answer.
+        """
+        names = [each.name for each in self.tasks]
+        if task not in names:
+            some = ", ".join(names[:_SOME]) + (", …" if len(names) > _SOME else "")
+            raise ConfigError(f"the task is {task!r:.100}, expected one of {some}")
+        answer: object = "it has not started"
+        if self._workers:
+            call = self._workers[names.index(task)].call("stacks", seconds)
+            done, _ = wait([call], timeout=seconds + _PATIENCE_SECONDS)
+            answer = outcome(call) if done else "it does not answer"
+        if not isinstance(answer, Stacks):
+            raise EngineError(f"task {task} gave no stacks: {answer}", "try again while it runs")
+        return answer
+
     def statistics(self) -> list[TaskStatistics]:
         """A snapshot of every task; the one before of a task that does not answer within 0.5 s."""
         with self._asking:
@@ -198,3 +217,5 @@ class Workers:
 
 
 _ANSWER_SECONDS = 0.5
+_PATIENCE_SECONDS = 10.0
+_SOME = 10

@@ -100,7 +100,11 @@ class History:
 
     def note(self, event: str, **fields: Any) -> None:
         """Take an event that the coordinator does not know of."""
-        self._put(lambda: [{"kind": "event", "event": event, **fields}])
+        self.keep("event", event=event, **fields)
+
+    def keep(self, kind: str, **fields: Any) -> None:
+        """Take a record."""
+        self._put(lambda: [{"kind": kind, **fields}])
 
     def end(self, outcome: JobResult | BaseException) -> None:
         """The job has ended with this. Waits until it is written, unless the disk is very slow."""

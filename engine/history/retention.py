@@ -175,6 +175,7 @@ _MOST = {
     "log": 1000,
     "step": 400,
     "done": 600,
+    "flame": 5,
 }
 _MOST_OTHERS = 100
 _WHOLE = ("job", "end")

@@ -30,6 +30,10 @@ COLUMNS = (
 """Of a table of operators. Shares of time and what is behind them are those of the chain."""
 
 
+NOT_LISTED = ("tasks", "log", "checkpoint", "flame")
+"""Kinds of records that a list of jobs does without."""
+
+
 @dataclass(frozen=True)
 class Row:
     """An operator as it is now."""

@@ -66,5 +66,5 @@ _STDERR = 2
 _ANSWERED_WHILE_RUNNING = {
     *("statistics", "end_source", "raise_limit", "barrier", "cancel", "process_id"),
 }
-_ANSWERED_BESIDE = {"listen", "commit_epoch"}
+_ANSWERED_BESIDE = {"listen", "commit_epoch", "stacks"}
 """Methods that may take long: each call runs in a thread of its own."""

@@ -1,7 +1,7 @@
 """A worker hosts one task. The same class runs in a local process and in a Ray actor.
 
 The job master calls, in this order: `deploy`, `connect`, `run`, `commit` and `close`, of which the
-first three may come again, in another attempt; `statistics`, `end_source`, `raise_limit`,
+first three may come again, in another attempt; `statistics`, `stacks`, `end_source`, `raise_limit`,
 `barrier`, `commit_epoch` and `cancel` come at any time from another thread, and one waits in
 `listen` for the worker's events. A call for a replaced attempt does nothing to the new one. All
 calls go through `answer`, which gives bytes.
@@ -37,11 +37,13 @@ from engine.deployment.pickling import PickledDescription, unpickle_description
 from engine.deployment.reply import pack, text_of
 from engine.deployment.scheduling import share_interpreter
 from engine.deployment.services import Services
+from engine.deployment.stacks import Stacks
 from engine.errors import CheckpointError
 from engine.graph.failing import FailureContext
 from engine.host.folder import JobFolder
 from engine.host.imports import ImportPath
 from engine.host.ports import listen
+from engine.host.stacks import sampled
 from engine.network import Cancelled, ChannelLost, Network
 from engine.record import code_pickle
 from engine.record import registry as record_registry
@@ -272,6 +274,10 @@ class Worker:
         """The task's statistics up to now."""
         (task,) = self._tasks.values()
         return task.statistics()
+
+    def stacks(self, seconds: float) -> Stacks:
+        """Where the task's threads are, as often as it is looked at within so many seconds."""
+        return sampled(Worker.run.__code__, seconds)
 
     def listen(self) -> Word | None:
         """Wait for the worker's next event; None once no more will come."""

@@ -8,6 +8,7 @@ anything unusual it goes through the functions themselves, whole, with the same 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.columns import Rows, is_columns
@@ -85,6 +86,8 @@ class NativeStretch:
                 return over_columns(batch, are_records=False)
             return (program.run(batch), program.counts) if rows_pay else (None, ())
 
+        natively.__code__ = natively.__code__.replace(co_name=self._places)
+
         def run(batch: Any) -> Any:
             records = len(batch)
             if records < fewest or not attempts.is_due() or not all(holds() for holds in guards):
@@ -108,6 +111,17 @@ class NativeStretch:
             return out
 
         return run
+
+    @property
+    def _places(self) -> str:
+        """What runs here and where it begins, for whoever looks where a task spends its time."""
+        found = []
+        for operator in self.operators:
+            functions = [each for each, _ in operator.operator.properties.functions]
+            codes = [each.__code__ for each in functions if hasattr(each, "__code__")]
+            files = [f"{Path(code.co_filename).name}:{code.co_firstlineno}" for code in codes]
+            found.append(f"{operator.name} ({', '.join(files)})" if files else operator.name)
+        return f"{' -> '.join(found)} in Rust"
 
     @property
     def _names(self) -> str:

@@ -1,13 +1,14 @@
-"""What a page may do with the job of its own process: make a savepoint, stop, rescale, cancel."""
+"""What a page may do with the job of its own process: what its handle can."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from engine.checkpoint.requests import new_name
+from engine.deployment.stacks import Stacks
 from engine.errors import ConfigError, EngineError, GraphError
 from engine.web.guard import Refused
 
@@ -29,6 +30,9 @@ class RunningJob(Protocol):
     def rescale(self, parallelism: int, *, timeout: float | None = None) -> None:
         """Go on with another parallelism."""
 
+    def flame(self, task: str, seconds: float = 5.0) -> Stacks:
+        """Look where a task spends its time."""
+
     def stop(self) -> None:
         """End the sources."""
 
@@ -37,16 +41,17 @@ class RunningJob(Protocol):
 
 
 class Actions:
-    """The actions on one job. Those that take a while come one at a time."""
+    """The actions on one job. Each goes on once at a time."""
 
     def __init__(self, job: RunningJob) -> None:
         self._job = job
-        self._busy = threading.Lock()
+        self._busy = {each: threading.Lock() for each in _ACTIONS}
 
     @property
     def names(self) -> list[str]:
         """Those that the job can take, as long as it runs."""
-        return [each for each in _ACTIONS if self._job.has_checkpoints or each in _AT_ONCE]
+        has_checkpoints = self._job.has_checkpoints
+        return [each for each in _ACTIONS if has_checkpoints or each not in _BY_CHECKPOINTS]
 
     def act(self, action: str, given: Mapping[str, Any]) -> str:
         """Do it; what a person is told. Raises Refused."""
@@ -58,14 +63,13 @@ class Actions:
             )
         fields, do = _ACTIONS[action]
         for name, value in given.items():
-            if name not in fields or type(value) is not fields[name]:
-                expected = ", ".join(f"{each}: {kind.__name__}" for each, kind in fields.items())
-                told = expected or "nothing"
+            if name not in fields or type(value) not in fields[name]:
+                told = ", ".join(f"{each}: {kinds[-1].__name__}" for each, kinds in fields.items())
+                told = told or "nothing"
                 raise Refused(400, f"{action} got {name[:50]!r}, expected {told}", "as JSON")
-        if action in _AT_ONCE:
-            return do(self._job, given)
-        if not self._busy.acquire(blocking=False):
-            raise Refused(409, "another action is under way", "wait for its end, or stop the job")
+        busy = self._busy[action]
+        if not busy.acquire(blocking=False):
+            raise Refused(409, f"a {action} is under way", "wait for its end")
         try:
             return do(self._job, given)
         except (ConfigError, GraphError) as error:
@@ -76,7 +80,7 @@ class Actions:
             what = f"there is no end of the {action} after {_PATIENCE_SECONDS:g} s"
             raise Refused(408, what, "it goes on; its checkpoint shows when it is made") from None
         finally:
-            self._busy.release()
+            busy.release()
 
 
 def _savepoint(job: RunningJob, given: Mapping[str, Any]) -> str:
@@ -102,11 +106,20 @@ def _cancel(job: RunningJob, _: Mapping[str, Any]) -> str:
     return "the job is cancelled"
 
 
-_ACTIONS: dict[str, tuple[dict[str, type], Callable[[RunningJob, Mapping[str, Any]], str]]] = {
-    "savepoint": ({"name": str}, _savepoint),
+def _flame(job: RunningJob, given: Mapping[str, Any]) -> str:
+    if "task" not in given:
+        raise Refused(400, "flame got no task, expected the name of one, such as map[0]", "")
+    found = job.flame(given["task"], given.get("seconds", 5.0))
+    return f"{given['task']} was seen {found.samples:,} times in {found.seconds:g} s"
+
+
+_Do: TypeAlias = Callable[[RunningJob, Mapping[str, Any]], str]
+_ACTIONS: dict[str, tuple[dict[str, tuple[type, ...]], _Do]] = {
+    "savepoint": ({"name": (str,)}, _savepoint),
     "stop": ({}, _stop),
-    "rescale": ({"parallelism": int}, _rescale),
+    "rescale": ({"parallelism": (int,)}, _rescale),
     "cancel": ({}, _cancel),
+    "flame": ({"task": (str,), "seconds": (int, float)}, _flame),
 }
-_AT_ONCE = ("stop", "cancel")
+_BY_CHECKPOINTS = ("savepoint", "rescale")
 _PATIENCE_SECONDS = 60.0

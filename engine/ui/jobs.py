@@ -13,7 +13,7 @@ from engine.errors import ConfigError
 from engine.history.places import SUFFIX
 from engine.history.reading import JobHistory, whole
 from engine.history.retention import Record
-from engine.history.view import listed
+from engine.history.view import NOT_LISTED, listed
 from engine.ui.content import Content
 from engine.ui.tail import Tail
 from engine.web.guard import Refused
@@ -89,7 +89,7 @@ class Jobs:
             if is_recent if is_running else before[0] == stamp:
                 return before[2]
         try:
-            history = JobHistory.read(path, without=("tasks", "log", "checkpoint"))
+            history = JobHistory.read(path, without=NOT_LISTED)
             with whole(history):
                 row = _finite(listed(history))
         except ConfigError:

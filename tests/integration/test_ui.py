@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 import engine
 from engine.cli.main import commands
-from engine.errors import ConfigError
+from engine.errors import ConfigError, EngineError
 from operators import source
 from operators.sinks import Discard
 from operators.sources import RandomWords
@@ -57,7 +57,9 @@ def test_a_job_is_shown_and_acted_on_from_its_start_to_its_end(
             return [each for each in browser.records(job)["records"] if each["kind"] == kind]
 
         wait_until(lambda: records("sample"), 60)
-        assert browser.records(job)["actions"] == ["savepoint", "stop", "rescale", "cancel"]
+        assert browser.records(job)["actions"] == [
+            *("savepoint", "stop", "rescale", "cancel", "flame"),
+        ]
         status, answer = browser.act(job, "savepoint", name="mine")
         assert (status, "savepoint mine is made" in answer["said"]) == (200, True), answer
         status, answer = browser.act(job, "savepoint", name="no name")
@@ -146,3 +148,48 @@ def test_what_is_no_history_is_told(tmp_path: Path) -> None:
         found = CliRunner().invoke(commands, ["ui", *arguments])
         assert isinstance(found.exception, ConfigError)
         assert what in str(found.exception)
+
+
+def test_a_flame_graph_of_a_hot_lambda(runtime: str, tmp_path: Path) -> None:
+    busy = lambda word: word * 20_000 != word * 20_001 and word  # noqa: E731 - what is looked for
+    pipeline = source(RandomWords(rate=5000, words=50)).map(busy).rebalance().sink(Discard())
+    path = tmp_path / "job.oka"
+    settings = {"progress": "none", "ui_port": 0, "history": str(path), "runtime": runtime}
+    handle = engine.submit(pipeline, **settings)
+    try:
+        browser = Browser(handle.ui_url or "")
+        wait_until(lambda: handle.statistics().source_records, 120)
+        found = handle.flame("random_words -> map[0]", 0.5)
+        line = busy.__code__.co_firstlineno
+        seen = [count for stack, count in found.stacks if f"test_ui.py:{line})" in stack]
+        assert sum(seen) > found.samples / 2, found
+        first = found.stacks[0][0].split(";")
+        assert first[0].startswith("Task.run (engine/task/task.py:")
+        said = browser.act("job", "flame", task="discard[0]", seconds=0.1)
+        assert said[0] == 200, said
+        assert "discard[0] was seen" in said[1]["said"]
+
+        def flames() -> Any:
+            records = browser.records("job")["records"]
+            return [each for each in records if each["kind"] == "flame"]
+
+        wait_until(lambda: len(flames()) == 2, 60)
+        record, _ = flames()
+        assert record["task"] == "random_words -> map[0]"
+        assert record["samples"] == found.samples
+        assert record["stacks"] == [list(each) for each in found.stacks]
+        for task, seconds, what in (
+            ("map[0]", 1, "expected one of random_words -> map\\[0\\], discard\\[0\\]"),
+            ("discard[0]", 0, "above 0"),
+            ("discard[0]", 61, "at most 60"),
+            ("discard[0]", float("nan"), "above 0"),
+            ("discard[0]", True, "above 0"),
+        ):
+            with pytest.raises(ConfigError, match=what):
+                handle.flame(task, seconds)
+            assert browser.act("job", "flame", task=task, seconds=seconds)[0] == 400
+    finally:
+        handle.cancel()
+        handle.wait_stopped()
+    with pytest.raises(EngineError, match="gave no stacks"):
+        handle.flame("discard[0]", 1)

@@ -309,6 +309,6 @@ _ID = re.compile("([0-9a-f]{6})[0-9a-f]{26,}")
 _READING_SECONDS = 3.0
 """A task on another host begins and reads a few lines of a file."""
 _EXIT = re.compile(r"Worker exit type: (\w+) Worker exit detail: (.*?\.)(?: |$)")
-_CONCURRENT_CALLS = 9
-"""`run`, and beside it `listen`, `statistics`, `end_source`, `raise_limit`, `barrier`,
+_CONCURRENT_CALLS = 10
+"""`run`, and beside it `listen`, `statistics`, `stacks`, `end_source`, `raise_limit`, `barrier`,
 `commit_epoch`, `cancel`, and the `deploy` of the next attempt."""

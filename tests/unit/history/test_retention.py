@@ -105,3 +105,16 @@ def test_samples_of_different_plans_stay_apart_and_garbage_goes() -> None:
         b"[" * 100_000,
     ]
     assert of("sample", compacted(lines, 10_000)) == samples
+
+
+def test_the_last_flame_graphs_stay_and_one_always_does() -> None:
+    numbers = random.Random(1)
+    stacks = [
+        [";".join(f"f{numbers.randrange(10**6)} (a.py:1)" for _ in range(12)), 5]
+        for _ in range(2000)
+    ]
+    flames = [encoded({"kind": "flame", "t": float(t), "stacks": stacks}) for t in range(9)]
+    for most, left in ((10_000_000, [4, 5, 6, 7, 8]), (300_000, [7, 8]), (1, [8])):
+        kept = compacted(history(100) + flames, most)
+        assert [each["t"] for each in of("flame", kept)] == left
+        assert of("dropped", kept)[0]["of"]["flame"] == 9 - len(left)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+from engine.deployment.stacks import Stacks
 from engine.history.file import SCHEMA, HistoryWriter
 from engine.history.places import histories
 from engine.history.process import this_process
@@ -49,6 +50,10 @@ class Job:
 
     def rescale(self, parallelism: int, *, timeout: float | None = None) -> None:
         self.asked.append(("rescale", parallelism))
+
+    def flame(self, task: str, seconds: float = 5.0) -> Stacks:
+        self.asked.append(("flame", task, seconds))
+        return Stacks(seconds, 7, (("a (b.py:1)", 7),))
 
     def stop(self) -> None:
         self.asked.append("stop")

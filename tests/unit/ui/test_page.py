@@ -201,6 +201,12 @@ ASKED = [
     ("savepoint", {"name": 1}, 400, None),
     ("savepoint", {"stop": "now"}, 400, None),
     ("stop", {"x": 1}, 400, None),
+    ("flame", {"task": "map[0]", "seconds": 0.5}, 200, ("flame", "map[0]", 0.5)),
+    ("flame", {"task": "map[0]", "seconds": 2}, 200, ("flame", "map[0]", 2)),
+    ("flame", {"task": "map[0]"}, 200, ("flame", "map[0]", 5.0)),
+    ("flame", {"seconds": 2}, 400, None),
+    ("flame", {"task": "map[0]", "seconds": True}, 400, None),
+    ("flame", {"task": 0}, 400, None),
     ("destroy", {}, 404, None),
 ]
 
@@ -211,7 +217,7 @@ def test_actions(action: str, body: Any, status: int, asked: Any, tmp_path: Path
     job = Job(tmp_path / "words.oka")
     with page(tmp_path, job) as (_, browser):
         offered = browser.records("words")["actions"]
-        assert offered == ["savepoint", "stop", "rescale", "cancel"]
+        assert offered == ["savepoint", "stop", "rescale", "cancel", "flame"]
         found, answer = browser.act("words", action, **body)
         assert (found, "said" in answer) == (status, status == 200), answer
         assert job.asked == ([] if asked is None else [asked])
@@ -243,7 +249,7 @@ def test_a_savepoint_without_a_name_gets_one_and_errors_are_told(tmp_path: Path)
         del errors[0]
         assert browser.act("words", "savepoint")[0] == 408
         job.has_checkpoints = False  # type: ignore[misc]
-        assert browser.records("words")["actions"] == ["stop", "cancel"]
+        assert browser.records("words")["actions"] == ["stop", "cancel", "flame"]
         status, answer = browser.act("words", "rescale", parallelism=2)
         assert (status, "--checkpoints" in answer["hint"]) == (409, True)
     writer.close()
@@ -265,7 +271,7 @@ def test_one_long_action_at_a_time_and_the_job_can_be_stopped_meanwhile(tmp_path
         thread = threading.Thread(target=lambda: first.append(browser.act("words", "savepoint")))
         thread.start()
         assert begun.wait(60)
-        assert browser.act("words", "rescale", parallelism=2)[0] == 409
+        assert browser.act("words", "savepoint")[0] == 409
         assert browser.act("words", "stop")[0] == 200
         go_on.set()
         thread.join()
