@@ -10,9 +10,10 @@ from __future__ import annotations
 import logging
 import math
 import os
+import signal
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import ray
@@ -23,6 +24,7 @@ from engine.driver.ray.address import HOW_TO_BE_LET_IN, by_client, check_ray_add
 from engine.driver.ray.forked import has_dead_connection
 from engine.driver.ray.prints import show_all
 from engine.errors import HINT_LEFT, LEFT, DriverLost, StartError
+from engine.notebook import cells
 
 RAY_NAMES = {"cpus": "CPU", "gpus": "GPU", "memory": "memory"}
 """Ray's names of the resources that Oka knows by names of its own."""
@@ -185,8 +187,34 @@ def _init(address: str | None, is_there: bool, needed: Mapping[str, float]) -> N
             "num_cpus": cpus if cpus > len(os.sched_getaffinity(0)) else None,
             "resources": {name: n for name, n in amounts.items() if name not in RAY_NAMES} or None,
         }
-    ray.init(address=address, logging_level=logging.WARNING, **size)
-    show_all()
+    try:
+        with _interrupts_later() if cells.are_here() and not is_there else nullcontext():
+            ray.init(address=address, logging_level=logging.WARNING, **size)
+        show_all()
+    except KeyboardInterrupt:
+        ray.shutdown()
+        raise
+
+
+@contextmanager
+def _interrupts_later() -> Iterator[None]:
+    """Ctrl-C takes effect behind the block.
+
+    Ray can only end what it has started to the end. A program ends it with itself, and a notebook
+    goes on behind an interrupt. A handler of the notebook's own stays.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    came: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if came:
+        raise KeyboardInterrupt
 
 
 _HINT_FOLDER = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +15,7 @@ ray = pytest.importorskip("ray")
 from engine.driver.ray import connection as ray_connection  # noqa: E402
 from engine.driver.ray.connection import Connection  # noqa: E402
 from engine.errors import StartError  # noqa: E402
+from engine.notebook import cells  # noqa: E402
 
 MORE_THAN_THERE_ARE = len(os.sched_getaffinity(0)) + 1
 
@@ -79,6 +81,22 @@ def test_the_last_job_leaves(fake: FakeRay) -> None:
     assert third.is_open
     third.leave()
     assert fake.told[-1] == "shutdown"
+
+
+def test_an_interrupted_cell_ends_the_ray_that_it_was_about_to_start(
+    fake: FakeRay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def init(**settings: Any) -> None:
+        signal.raise_signal(signal.SIGINT)
+        fake.init(**settings)  # Ray could not end what it has begun to start
+
+    monkeypatch.setattr(ray_connection, "check_ray_address", lambda _: False)
+    monkeypatch.setattr(cells, "are_here", lambda: True)
+    monkeypatch.setattr(ray_connection.ray, "init", init)
+    with pytest.raises(KeyboardInterrupt):
+        Connection(None, {})
+    assert fake.told[1:] == ["shutdown"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_who_was_connected_stays(fake: FakeRay) -> None:
