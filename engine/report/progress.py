@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from engine import console
 from engine.metric import in_json
+from engine.notebook import cells
 from engine.report.samples import Sample
 from engine.report.statistics import JobStatistics
 from engine.report.status_line import RenewedLine, status
@@ -173,6 +174,13 @@ class _Stays(str):
 @contextmanager
 def telling(what: str, mode: Progress = "auto") -> Iterator[Callable[[str], None]]:
     """Show this step while the block runs, which may show another."""
+    if mode == "auto" and cells.are_here():
+        shown = cells.Shown(what)
+        try:
+            yield shown.change
+        finally:
+            shown.change("")
+        return
     line = ProgressLine(mode)
     line.tell(what)
     try:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -87,6 +89,24 @@ def test_what_goes_on_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     with telling("connecting to Ray", "none"):
         pass
     assert capsys.readouterr().err == "connecting to Ray\n"
+
+
+def test_a_cell_shows_what_goes_on_and_then_no_longer(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[str] = []
+
+    def publish(data: dict[str, str], **_: object) -> None:
+        found.append(data["text/plain"])
+
+    shell = SimpleNamespace(kernel=object(), display_pub=SimpleNamespace(publish=publish))
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    with telling("connecting to Ray") as tell:
+        tell("and more")
+    with telling("connecting to Ray", "none"):
+        pass
+    assert found == ["connecting to Ray", "and more", ""]
+    assert capsys.readouterr().err == ""
 
 
 def test_rates_behind_a_restart_are_those_of_the_new_tasks(
