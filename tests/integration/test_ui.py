@@ -7,7 +7,8 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,11 @@ from tests.waiting import wait_until
 pytestmark = pytest.mark.usefixtures("nothing_left")
 OKA = str(Path(sys.executable).parent / "oka")
 LINK = re.compile(r"oka ui: (http://127\.0\.0\.1:\d+/\?token=[\w-]{32,})\n")
+
+
+def soon(condition: Callable[[], Any]) -> Any:
+    """What the condition gives once it is true; a page is asked a few times a second."""
+    return wait_until(lambda: time.sleep(0.05) or condition(), 120)
 
 
 def words() -> Any:
@@ -51,12 +57,12 @@ def test_a_job_is_shown_and_acted_on_from_its_start_to_its_end(
     try:
         assert LINK.fullmatch(capfd.readouterr().err) is not None
         browser = Browser(link)
-        job = wait_until(lambda: browser.get("/api/jobs")["current"], 60)
+        job = soon(lambda: browser.get("/api/jobs")["current"])
 
         def records(kind: str) -> Any:
             return [each for each in browser.records(job)["records"] if each["kind"] == kind]
 
-        wait_until(lambda: records("sample"), 60)
+        soon(lambda: records("sample"))
         assert browser.records(job)["actions"] == [
             *("savepoint", "stop", "rescale", "cancel", "flame"),
         ]
@@ -68,10 +74,10 @@ def test_a_job_is_shown_and_acted_on_from_its_start_to_its_end(
         )  # fmt: skip
         assert browser.act(job, "rescale", parallelism=0)[0] == 400
         assert browser.act(job, "rescale", parallelism=2)[0] == 200
-        wait_until(lambda: len(records("plan")) == 2, 60)
-        wait_until(lambda: records("sample")[-1]["t"] > records("plan")[1]["t"], 60)
+        soon(lambda: len(records("plan")) == 2)
+        soon(lambda: records("sample")[-1]["t"] > records("plan")[1]["t"])
         assert browser.act(job, "stop")[0] == 200
-        wait_until(lambda: browser.records(job)["state"] == "finished", 60)
+        soon(lambda: browser.records(job)["state"] == "finished")
         handle.wait_finished(300)
         (path,) = tmp_path.glob("*.oka")
         secret = browser.token
@@ -129,9 +135,9 @@ def test_the_commands_serve_until_ctrl_c_and_nobody_sees_the_token(tmp_path: Pat
     program = "pipelines/word_count.py:random_word_count"
     more = ("seconds=600", "--ui", "--history", tmp_path / "third.oka", "--progress", "none")
     with running_command("run", program, *more) as (process, browser):
-        assert wait_until(lambda: browser.get("/api/jobs")["current"]) == "third"
+        assert soon(lambda: browser.get("/api/jobs")["current"]) == "third"
         assert browser.act("third", "cancel")[0] == 200
-        wait_until(lambda: browser.records("third")["state"] == "cancelled", 60)
+        soon(lambda: browser.records("third")["state"] == "cancelled")
         tokens = [" ".join(each.cmdline()) for each in psutil.Process(process.pid).children()]
         assert not any(browser.token in each for each in tokens)
 
@@ -158,7 +164,7 @@ def test_a_flame_graph_of_a_hot_lambda(runtime: str, tmp_path: Path) -> None:
     handle = engine.submit(pipeline, **settings)
     try:
         browser = Browser(handle.ui_url or "")
-        wait_until(lambda: handle.statistics().source_records, 120)
+        soon(lambda: handle.statistics().source_records)
         found = handle.flame("random_words -> map[0]", 0.5)
         line = busy.__code__.co_firstlineno
         seen = [count for stack, count in found.stacks if f"test_ui.py:{line})" in stack]
@@ -173,7 +179,7 @@ def test_a_flame_graph_of_a_hot_lambda(runtime: str, tmp_path: Path) -> None:
             records = browser.records("job")["records"]
             return [each for each in records if each["kind"] == "flame"]
 
-        wait_until(lambda: len(flames()) == 2, 60)
+        soon(lambda: len(flames()) == 2)
         record, _ = flames()
         assert record["task"] == "random_words -> map[0]"
         assert record["samples"] == found.samples
