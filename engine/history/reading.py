@@ -27,6 +27,9 @@ class JobHistory:
         self.seconds = 0.0
         """From the beginning to the last record."""
         self._kinds: dict[str, list[Record]] = defaultdict(list)
+        self._totals: dict[int, dict[str, Any]] = {}
+        """Of operators, over so many samples."""
+        self._summed = 0
 
     @classmethod
     def read(cls, path: Path, without: Sequence[str] = ()) -> JobHistory:
@@ -134,14 +137,17 @@ class JobHistory:
 
     def operators(self) -> dict[int, dict[str, Any]]:
         """What each operator has counted in all, by its number in the plan."""
-        order = self.order
-        totals: dict[int, dict[str, Any]] = {each: {"in": 0, "out": 0} for each in order}
-        for sample in self["sample"]:
+        order, samples = self.order, self["sample"]
+        totals = self._totals
+        for each in order:
+            totals.setdefault(each, {"in": 0, "out": 0})
+        for sample in samples[self._summed :]:
             for name in ("in", "out", "late", "errors", "failures"):
                 column = sample.get(name, ())
                 if len(column) == len(order):
                     for each, value in zip(order, column, strict=True):
                         totals[each][name] = totals[each].get(name, 0) + value
+        self._summed = len(samples)
         return totals
 
     def _last_step(self) -> str:

@@ -114,10 +114,11 @@ def summary(history: JobHistory) -> list[str]:
     began = f"job {history.name!r}: {history.state}, began {when(history.since)}"
     lines = [f"{began}, ran for {duration(history.seconds * 1e6)}, {history.records:,} records"]
     metrics = _last(history, "sample").get("metrics", {})
-    latencies = [each["latency"] for each in history["sample"] if "latency" in each]
+    samples = reversed(history["sample"])
+    latency = next((each["latency"] for each in samples if "latency" in each), None)
     parts = []
-    if latencies:
-        _, p50, _, p99, *_ = latencies[-1]
+    if latency is not None:
+        _, p50, _, p99, *_ = latency
         parts.append(f"latency p50 {duration(p50)}, p99 {duration(p99)}")
     if restarts := metrics.get("restarts"):
         parts.append(counted(restarts, "restart"))

@@ -10,7 +10,7 @@ from engine.history.process import this_process
 from engine.history.reading import JobHistory
 from engine.history.retention import encoded
 
-PLAN = {
+PLAN: dict[str, Any] = {
     "kind": "plan",
     "t": 0.0,
     "operators": [{"id": 0, "name": "words"}, {"id": 1, "name": "<script>slow</script>\x1b[2J"}],
@@ -48,6 +48,16 @@ def test_it_has_rates_and_marks_the_operator_that_others_wait_for() -> None:
     assert "color" not in others
     assert "color" in slow or "color" in shown.split("<tr")[3]
     assert ">400</td>" in shown  # a second
+
+
+def test_counts_go_on_when_it_is_shown_anew_also_with_another_order_of_operators() -> None:
+    found = history(PLAN, SAMPLE)
+    assert found.operators()[0] == {"in": 0, "out": 900}
+    assert found.operators()[0] == {"in": 0, "out": 900}
+    turned = {**PLAN, "t": 10.0, "vertices": PLAN["vertices"][::-1]}
+    found.add(map(encoded, (turned, {**SAMPLE, "in": [7, 0], "out": [7, 100]})))
+    assert found.operators() == {0: {"in": 0, "out": 1000}, 1: {"in": 807, "out": 807}}
+    assert ">1,000</td>" in page(found)
 
 
 def test_it_has_checkpoints_events_and_the_error_of_a_failed_job() -> None:
