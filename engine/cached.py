@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+
+from engine.installation.folders import cache_folder
 
 
 def cached(name: str, make: Callable[[Path], None]) -> Path:
@@ -29,10 +30,3 @@ def cached(name: str, make: Callable[[Path], None]) -> Path:
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return folder
-
-
-def cache_folder() -> Path:
-    """`OKA_CACHE`, or `oka` in the user's cache folder."""
-    if own := os.environ.get("OKA_CACHE"):
-        return Path(own)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "oka"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import click
 
 from engine import console
 from engine.cli.help import Group
+from engine.installation.folders import state_folder
 from engine.programs import kafka
 
 
@@ -94,8 +94,7 @@ def down(name: str, folder: Path | None) -> None:
 
 
 def _default(name: str) -> Path:
-    home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(home) / "oka" / "dev" / name
+    return state_folder() / "dev" / name
 
 
 def _tell(line: str) -> None:

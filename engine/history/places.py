@@ -12,13 +12,12 @@ from pathlib import Path
 from engine.history.file import UNFINISHED, read_lines
 from engine.history.process import is_alive
 from engine.history.retention import Record, decoded, is_of
+from engine.installation.folders import state_folder
 
 
 def jobs_folder() -> Path:
     """The folder of this user's jobs: `$XDG_STATE_HOME/oka/jobs`, or `~/.local/state/oka/jobs`."""
-    state = Path(os.environ.get("XDG_STATE_HOME", ""))
-    home = state if state.is_absolute() else Path.home() / ".local" / "state"
-    return home / "oka" / "jobs"
+    return state_folder() / "jobs"
 
 
 def new_path(history: str, name: str) -> Path:

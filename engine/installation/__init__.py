@@ -1,1 +1,1 @@
-"""What Oka is installed as, and files of a user that would hide its packages."""
+"""What Oka is installed as, the user's folders, and files that would hide Oka's packages."""

@@ -21,8 +21,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from engine.cached import cache_folder
 from engine.errors import ConfigError, StartError
+from engine.installation.folders import cache_folder
 from engine.programs.beside import Beside, command_of
 from engine.programs.jars import jars, java
 from engine.programs.ports import free_ports
