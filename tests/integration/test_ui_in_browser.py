@@ -354,7 +354,7 @@ def test_a_running_job_is_seen_and_acted_on(tmp_path: Path, open_tab: Any) -> No
         tab.picture("ui-dark")
 
         tab.page.get_by_role("button", name="Cancel").click()
-        tab.page.get_by_role("button", name="Back").click()
+        tab.page.get_by_role("button", name="Back", exact=True).click()
         assert "running" in tab.text(".head")
         tab.page.get_by_role("button", name="Cancel").click()
         tab.page.get_by_role("button", name="Cancel the job").click()

@@ -186,13 +186,19 @@ export function taskRows(history, vertex) {
   });
 }
 
-/** Times and one line of figures for each pick, for a chart: `[[t…], [value…], …]`. */
+/** Times and a line of figures for each pick: `[[t…], [value…], …]`, null where there is no record. */
 export function series(history, kind, picks, since = 0) {
   const lines = [[], ...picks.map(() => [])];
+  let end = Infinity;
   for (const record of history.of(kind)) {
     if (record.t < since) continue;
-    lines[0].push((history.job.since ?? 0) + record.t);
-    picks.forEach((pick, at) => lines[at + 1].push(pick(record)));
+    const begin = record.t - (record.seconds ?? 0);
+    const points = begin - end > GAP ? [[begin, () => null], [record.t]] : [[record.t]];
+    for (const [t, nothing] of points) {
+      lines[0].push((history.job.since ?? 0) + t);
+      picks.forEach((pick, at) => lines[at + 1].push((nothing ?? pick)(record)));
+    }
+    end = record.t;
   }
   return lines;
 }
@@ -273,4 +279,5 @@ const MOMENTARY = ["backlog_bytes", "input_backlog_bytes", "watermark_lag_ms", "
 const COUNTS = ["in", "out", "late", "errors", "failures", "native", "fallbacks"];
 /** Share of time blocked from which on a vertex counts as held up. */
 export const HELD_UP = 0.05;
+const GAP = 2.5; // seconds without a record, as while a job is rescaled
 const NO_PLAN = { operators: [], vertices: [], edges: [] };

@@ -75,6 +75,12 @@ test("a history without anything has a summary", () => {
   assert.deepEqual([facts.records, facts.rate, facts.tasks, facts.bottleneck], [0, 0, 0, null]);
 });
 
+test("a chart has a gap where there was no sample", () => {
+  const found = history(PLAN, ...SAMPLES, { ...SAMPLES[1], t: 9 });
+  const lines = model.series(found, "sample", [model.rateOf("out", [0])], 1.5);
+  assert.deepEqual(lines, [[1e9 + 2, 1e9 + 8, 1e9 + 9], [10, null, 10]]);
+});
+
 test("a failure in one line", () => {
   const error = { type: "OperatorError", operator: "parse", task: "parse[1]", record: "'x'", message: "ValueError:\n no" };
   assert.equal(model.errorLine(error), "operator 'parse' (task parse[1]) failed on record 'x': ValueError: no");
