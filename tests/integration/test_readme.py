@@ -208,7 +208,7 @@ def parse(command: str) -> None:
 
 RULES: dict[str, Callable[[str, pytest.FixtureRequest], None]] = {
     r"(oka|ray|python FILE|oka run FILE.*|kubectl apply -f -)$": is_a_mention,
-    r"oka (checkpoint|savepoint|rescale|top)$": is_a_mention,
+    r"oka (checkpoint|savepoint|rescale|top|ui|run --ui)$": is_a_mention,
     r"(source|\.venv/bin/maturin) |pip install ['\"](/path|\$)": is_done_by_the_first_hour,
     r"pip install 'oka-streams\[": is_an_extra,
     r"make\b": is_a_target,
