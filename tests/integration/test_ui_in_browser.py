@@ -6,6 +6,7 @@ With `SCREENSHOTS=docs` in the environment, the pictures of docs/ui.md are made 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import time
@@ -338,6 +339,19 @@ def test_a_running_job_is_seen_and_acted_on(tmp_path: Path, open_tab: Any) -> No
         tab.wait_for("before-lunch", "table")
         assert "tasks write" in tab.text("table")
         assert "committed" in tab.text("table")
+
+        tab.page.get_by_role("tab", name="Flame graph").click()
+        tab.page.get_by_label("Task").select_option("enrich[0]")
+        tab.page.get_by_label("Seconds").fill("1")
+        tab.page.get_by_role("button", name="Take a flame graph").click()
+        hot = tab.page.locator(".flame .frame", has_text="spin").first
+        hot.wait_for(timeout=60_000)
+        share = int(re.search(r", (\d+)%", str(hot.get_attribute("aria-label")))[1])
+        assert share > 50
+        tab.picture("ui-flame")
+        hot.click()
+        tab.page.locator(".frame.is-above", has_text="all").wait_for()
+        assert tab.violations() == []
 
         tab.page.get_by_role("button", name="Rescale").click()
         tab.page.get_by_label("Parallelism").fill("3")

@@ -5,7 +5,7 @@ import { Answer } from "./actions.js";
 import { classes, html, useMemo, useState } from "./lib.js";
 import { taskNames } from "./spans.js";
 import { flameTree } from "./stacks.js";
-import { clock, percent, whole } from "./units.js";
+import { clock, duration, percent, whole } from "./units.js";
 
 export function Flame({ job, history, actions, again }) {
   const tasks = useMemo(() => taskNames(history.plan), [history.plan]);
@@ -63,8 +63,8 @@ function Picture({ flame }) {
   };
   if (root.count) walk(root, rows.length, 0);
   return html`
-    <p class="muted">${flame.task}: ${whole(flame.samples ?? tree.root.count)} samples in ${flame.seconds} s, at ${
-      clock(flame.t)}. The wider, the more of its time. A click goes closer, one on what is above goes back.</p>
+    <p class="muted">${flame.task}: ${whole(flame.samples ?? tree.root.count)} samples in ${duration(flame.seconds)}, at ${
+      clock(flame.t)}. The wider, the more of its time. Oka's own functions are pale. A click goes closer, one on what is above goes back.</p>
     <p class="told-line">${told || " "}</p>
     <div class="flame" role="group" aria-label="Flame graph">
       ${rows.map((row, depth) => html`
@@ -81,8 +81,9 @@ function Picture({ flame }) {
     </div>`;
 }
 
-/** Frames of one file have one of a few colours. */
+/** Frames of one file have one of a few colours; those of Oka are pale. */
 function hue(name) {
+  if (name === "all" || / \((engine|operators)\//.test(name)) return "oka";
   let sum = 0;
   const file = name.replace(/^.*?\(|[:)].*$/g, "");
   for (const each of file) sum = (sum * 31 + each.charCodeAt(0)) % 9973;
