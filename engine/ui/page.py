@@ -255,5 +255,5 @@ _MOST_DIGITS = 18
 _MOST_FIELDS = 20
 _SKIPPED_BYTES = 1 << 16
 _SKIPPED_SECONDS = 0.5
-_WATCHED_SECONDS = 2.0
+_WATCHED_SECONDS = 5.0
 """How long ago somebody has asked who still watches."""

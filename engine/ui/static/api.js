@@ -30,9 +30,15 @@ export function useJob(job) {
         return TROUBLE_SECONDS;
       }
       if (answer.generation !== generation) history = new JobHistory();
-      history.add(answer.records);
-      ({ generation, next } = answer);
       const { state, actions = [] } = answer;
+      try {
+        history.add(answer.records);
+      } catch (error) {
+        const trouble = { error: `this history cannot be shown: ${error}`, hint: "is its file whole?" };
+        setFound((before) => ({ ...(before ?? { history: null, actions: [] }), trouble }));
+        return null;
+      }
+      ({ generation, next } = answer);
       setFound({ job, history, state, actions, trouble: null });
       return state === "running" ? LIVE_SECONDS : null;
     });

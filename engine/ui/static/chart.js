@@ -83,6 +83,7 @@ function times(_, values) {
   const step = values.length > 1 ? values[1] - values[0] : 1;
   return values.map((each) => {
     const text = new Date(each * 1000).toTimeString();
+    if (step >= 43200) return new Date(each * 1000).toDateString().slice(4, 10);
     return step < 60 ? text.slice(0, 8) : text.slice(0, 5);
   });
 }

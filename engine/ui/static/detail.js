@@ -1,7 +1,8 @@
 /** What lies under the graph: one operator with its tasks, or else the whole job. */
 
 import { Chart } from "./chart.js";
-import { classes, html, useMemo, useState } from "./lib.js";
+import { heat } from "./graph.js";
+import { html, useMemo, useState } from "./lib.js";
 import { endColumns, rateOf, series, shareOf, SHARES, taskRows } from "./model.js";
 import { bytes, duration, metric, percent, short, whole } from "./units.js";
 
@@ -108,9 +109,8 @@ function Tasks({ rows }) {
   return html`
     <div class="strip" aria-hidden="true">
       ${rows.map((row) => html`
-        <i key=${row.index} class=${classes(row.blocked > 0.05 && "is-blocked")}
-          title=${`task ${row.index}: ${percent(row.busy)} busy, ${percent(row.blocked)} blocked`}
-          style=${{ "--share": Math.max(row.busy, row.blocked) }}></i>`)}
+        <i key=${row.index} style=${heat(row)}
+          title=${`task ${row.index}: ${percent(row.busy)} busy, ${percent(row.blocked)} blocked`}></i>`)}
     </div>
     <div class="table-place" tabindex="0" role="region" aria-label="Tasks of the operator">
       <table>

@@ -13,7 +13,7 @@ export function Graph({ vertices, edges, selected, onSelect, isLive }) {
   const onKeyDown = (event) => move(event, svg.current, at);
   return html`
     <div class="graph" tabindex="-1">
-      <svg ref=${svg} width=${at.width} height=${at.height}
+      <svg ref=${svg} width=${at.width} style=${{ minWidth: `${at.width * SMALLEST}px` }}
         viewBox=${`0 0 ${at.width} ${at.height}`}
         role="group" aria-label="Job graph: arrow keys go from operator to operator"
         onKeyDown=${onKeyDown}>
@@ -98,13 +98,15 @@ function shares({ busy, blocked, waiting }, width) {
   return [[busy, "busy"], ...more].map(([share, name]) => `${percent(share)} ${name}`).join(" · ");
 }
 
-/** The colour of a vertex: red by the share that it is blocked, else yellow to orange by busy. */
+/** The colour of a vertex or task: yellow to orange by busy, the redder the more of it is blocked. */
 export function heat({ busy, blocked }) {
-  const isBlocked = blocked > 0.05;
-  const share = isBlocked ? Math.max(0.25, blocked) : busy;
-  const hue = isBlocked ? "var(--blocked)"
-    : `color-mix(in oklab, var(--busy-low), var(--busy-high) ${Math.round(busy * 100)}%)`;
-  return { "--hue": hue, "--share": String(Math.round(share * 100) / 100) };
+  const all = busy + blocked;
+  const orange = `color-mix(in oklab, var(--busy-low), var(--busy-high) ${Math.round(busy * 100)}%)`;
+  const red = Math.round((100 * blocked) / (all || 1));
+  return {
+    "--hue": `color-mix(in oklab, ${orange}, var(--blocked) ${red}%)`,
+    "--share": String(Math.min(1, Math.round(all * 100) / 100)),
+  };
 }
 
 /** Enter and Space press what looks like a button. */
@@ -117,14 +119,14 @@ export function pressed(event, action) {
 /** Where boxes and edges are. */
 function placed(vertices, edges) {
   const graph = new dagre.graphlib.Graph({ multigraph: true });
-  graph.setGraph({ rankdir: "LR", nodesep: 22, ranksep: 60, marginx: 10, marginy: 12 });
+  graph.setGraph({ rankdir: "LR", nodesep: 22, ranksep: 36, marginx: 10, marginy: 12 });
   for (const vertex of vertices) {
     const longest = Math.max(...vertex.operators.map((each) => Math.min(NAME, each.name.length)));
     const width = Math.max(176, Math.min(280, 96 + longest * 7.4));
     graph.setNode(String(vertex.at), { width, height: TOP + vertex.operators.length * ROW + 34 });
   }
   edges.forEach((edge, i) => graph.setEdge(String(edge.source), String(edge.target),
-    { width: 104, height: 30, labelpos: "c" }, String(i)));
+    { width: 96, height: 30, labelpos: "c" }, String(i)));
   dagre.layout(graph);
   const { width = 0, height = 0 } = graph.graph();
   return {
@@ -172,6 +174,7 @@ function move(event, svg, at) {
   others[0]?.element.focus();
 }
 
+const SMALLEST = 0.72; // of a graph that is wider than the page; then it scrolls
 const NAME = 26;
 const TOP = 30;
 const ROW = 26;

@@ -3,7 +3,7 @@
 import { Actions } from "./actions.js";
 import { html } from "./lib.js";
 import { errorLine, taskCount } from "./model.js";
-import { bytes, clock, duration, moment, percent, short, whole } from "./units.js";
+import { bytes, clock, count, duration, moment, percent, short, whole } from "./units.js";
 
 export function Head({ job, history, state, actions, facts, go, theme, setTheme, onHelp, again }) {
   const other = theme === "dark" ? "light" : "dark";
@@ -34,7 +34,7 @@ function Figures({ history, facts, state }) {
   const last = stored.at(-1);
   const figures = [
     ["records/s", short(facts.rate), state === "running" ? "to the sinks, now" : "to the sinks, mean"],
-    ["records", whole(facts.records), "to the sinks"],
+    ["records", count(facts.records), "to the sinks", whole(facts.records)],
     ["latency p99", latency ? duration(latency.p99) : "–", latency ? `p50 ${duration(latency.p50)}` : "no marker yet"],
     ["tasks", String(taskCount(history.plan)), `in ${history.plan.vertices.length} ${history.plan.vertices.length === 1 ? "chain" : "chains"}`],
     ["memory", metrics.memory_bytes ? bytes(metrics.memory_bytes) : "–", "largest worker"],
@@ -45,8 +45,8 @@ function Figures({ history, facts, state }) {
   ];
   return html`
     <dl class="figures">
-      ${figures.map(([name, value, note]) => html`
-        <div key=${name}><dt>${name}</dt><dd>${value}</dd><dd class="muted">${note}</dd></div>`)}
+      ${figures.map(([name, value, note, all]) => html`
+        <div key=${name} title=${all}><dt>${name}</dt><dd>${value}</dd><dd class="muted">${note}</dd></div>`)}
     </dl>`;
 }
 

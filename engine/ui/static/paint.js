@@ -13,7 +13,7 @@ export function paintEvents(canvas, width, { moments, checkpoints }, range) {
     line(context, x(t), 18, x(t), TOP, colour("--grid"));
     context.fillStyle = colour("--muted");
     context.textAlign = "center";
-    context.fillText(narrow ? `${Number(t.toFixed(3))} s` : clock(t), x(t), 12);
+    context.fillText(narrow || t === 0 ? `${Number(t.toFixed(3))} s` : clock(t), x(t), 12);
   }
   context.textAlign = "left";
   context.fillText("events", 10, 32);
@@ -52,8 +52,8 @@ export function paintTasks(canvas, width, { lanes, spans, heat, moments }, range
     paintHeat(context, heat, range, x, row, colour);
     seen.filter((span) => span.step !== "run").forEach(paint);
     context.globalAlpha = 0.8;
-    for (const { t, what } of moments) {
-      if (what === "request" || what === "warning") continue;
+    const marked = moments.filter(({ t, what }) => MARKED.includes(what) && t >= range[0] && t <= range[1]);
+    for (const { t, what } of marked.length > MOST_MARKED ? [] : marked) {
       line(context, x(t), 0, x(t), height, colour(HAPPENINGS[what][1]));
     }
     context.globalAlpha = 1;
@@ -65,21 +65,30 @@ export function rowHeight(number) {
 }
 
 function paintHeat(context, heat, range, x, row, colour) {
-  const [busy, blocked] = [colour("--busy-high"), colour("--blocked")];
+  const hues = mixtures(colour("--busy-high"), colour("--blocked"));
   let painted = -1;
   for (const each of heat) {
     const [from, to] = [x(each.from), x(each.to)];
     if (each.to < range[0] || each.from > range[1] || to - painted < 1) continue; // under a pixel
     painted = to;
     each.lanes.forEach((lane, at) => {
-      const [hue, share] = each.blocked[at] > 0.05 ? [blocked, each.blocked[at]] : [busy, each.busy[at] ?? 0];
+      const blocked = each.blocked[at] ?? 0;
+      const share = blocked + (each.busy[at] ?? 0);
       if (share < 0.02) return;
       context.globalAlpha = Math.min(1, 0.15 + share * 0.85);
-      context.fillStyle = hue;
+      context.fillStyle = hues[Math.round((blocked / share) * (hues.length - 1))];
       context.fillRect(from, lane * row + 1, Math.max(1, to - from), row - 2);
     });
   }
   context.globalAlpha = 1;
+}
+
+/** Colours from one to the other, both as #rrggbb. */
+function mixtures(one, other, steps = 8) {
+  const parts = (text) => [1, 3, 5].map((at) => parseInt(text.slice(at, at + 2), 16));
+  const [a, b] = [parts(one), parts(other)];
+  return Array.from({ length: steps + 1 }, (_, i) =>
+    `rgb(${a.map((each, at) => Math.round(each + ((b[at] - each) * i) / steps)).join()})`);
 }
 
 /** The names of chains, each beside its first task, and the numbers of tasks where they fit. */
@@ -150,5 +159,7 @@ function place(width, [from, to]) {
 export const LABELS = 170;
 export const TOP = 62;
 const SMALL = "11.5px system-ui, sans-serif";
+const MARKED = ["failure", "restart", "rescale", "swap", "end"];
+const MOST_MARKED = 60;
 const STEPS = { place: "--waiting", process_id: "--waiting", deploy: "--waiting", connect: "--waiting",
   run: "--idle", commit: "--line-3", cancel: "--warn", close: "--muted" };

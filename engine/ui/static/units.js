@@ -29,16 +29,22 @@ export function percent(share) {
 export function moment(seconds, now) {
   const at = new Date(seconds * 1000);
   const isToday = at.toDateString() === new Date(now * 1000).toDateString();
-  const time = at.toTimeString().slice(0, 8);
+  const time = at.toTimeString();
   const day = `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
-  return isToday ? time : `${day} ${time}`;
+  return isToday ? time.slice(0, 8) : `${day} ${time.slice(0, 5)}`;
 }
 
-/** A time since the job began: `4.2 s`, `3:07`, `2:03:07`. */
+/** All digits of a whole number, unless they are many: `12,345`, `459M`. */
+export function count(value) {
+  return Math.abs(value) < 1e7 ? whole(value) : short(value);
+}
+
+/** A time since the job began: `4.2 s`, `3:07`, `2:03:07`, `3 d 02:07`. */
 export function clock(seconds) {
   if (seconds < 60) return `${seconds.toFixed(1)} s`;
   const all = Math.floor(seconds);
   const [hours, minutes] = [Math.floor(all / 3600), Math.floor(all / 60) % 60];
+  if (hours >= 48) return `${Math.floor(hours / 24)} d ${two(hours % 24)}:${two(minutes)}`;
   return hours ? `${hours}:${two(minutes)}:${two(all % 60)}` : `${minutes}:${two(all % 60)}`;
 }
 

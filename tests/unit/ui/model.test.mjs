@@ -92,7 +92,8 @@ test("figures have three digits and a unit that suits", () => {
     ["0", "0.5", "999", "1k", "45.6k", "1.23M", "5G"]);
   assert.deepEqual([0, 85e-6, 1.2e-3, 3.4, 750, 10_000].map(units.duration),
     ["0 µs", "85 µs", "1.2 ms", "3.4 s", "12.5 min", "2.78 h"]);
-  assert.deepEqual([units.clock(4.24), units.clock(187), units.clock(7387)], ["4.2 s", "3:07", "2:03:07"]);
+  assert.deepEqual([units.clock(4.24), units.clock(187), units.clock(7387), units.clock(266_820)],
+    ["4.2 s", "3:07", "2:03:07", "3 d 02:07"]);
   assert.deepEqual(units.metric("checkpoint_store_ms", 1500), ["checkpoint store", "1.5 s"]);
   assert.deepEqual(units.metric("sent_bytes", 2048), ["sent", "2.05 kB"]);
 });

@@ -63,6 +63,12 @@ def test_nothing_makes_html_of_texts_or_asks_another_host(path: Path) -> None:
         assert not re.search(r"\sstyle=|\son\w+=|<script>|<style", text)
 
 
+def test_all_modules_are_asked_for_at_once() -> None:
+    index = (STATIC / "index.html").read_text()
+    for path in STATIC.glob("*.js"):
+        assert f'"/static/{path.name}"' in index, path.name
+
+
 @needs_node
 def test_the_model_of_the_page() -> None:
     tests = sorted(str(each) for each in Path(__file__).parent.glob("*.test.mjs"))
