@@ -11,6 +11,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
+from tests.drivers import ray_address
 from tests.kernels import Kernel, close_loop, kernel
 from tests.waiting import wait_until
 
@@ -138,6 +139,22 @@ def test_a_kernel_that_is_killed_leaves_nothing_of_its_job(cells: Kernel) -> Non
     cells.driver.process.kill()
     cells.driver.process.wait(60)
     cells.driver.wait_nothing_left()
+
+
+@pytest.mark.ray
+@pytest.mark.usefixtures("ray_cluster")
+def test_functions_and_classes_of_cells_run_on_ray(tmp_path: Path) -> None:
+    with kernel(tmp_path) as cells:
+        cells.run(f"{BEGINNING}\n@dataclass(frozen=True)\nclass Point:\n    x: int")
+        cells.run("def more(n):\n    return Point(1 // (n - 3))")
+        cells.run("pipeline = numbers().map(more).key_by(lambda p: p.x).count().sink(Collect())")
+        job = f"engine.execute(pipeline, runtime='ray', ray_address='{ray_address()}').output"
+        failed = cells.run(job)
+        assert re.search(r"Cell In\[\d+\], line 2, in more\n    return Point", failed.traceback)
+        cells.run("def more(n):\n    return Point(n * 10)")
+        cells.run("pipeline = numbers().map(more).key_by(lambda p: p.x).count().sink(Collect())")
+        counted = cells.run(f"sorted({job})").result["text/plain"]
+        assert counted == "[(10, 1), (20, 1), (30, 1)]"
 
 
 def test_the_notebook_of_the_docs_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
