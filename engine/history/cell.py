@@ -49,10 +49,10 @@ class LiveCell:
         self._thread.start()
 
     def end(self, words: str) -> None:
-        """Leave these words in the cell; waits for a second at most."""
+        """Leave these words in the cell. Waits for what is being shown, unless that takes long."""
         self._last = words
         self._ended.set()
-        self._thread.join(_SECONDS)
+        self._thread.join(_PATIENCE_SECONDS)
 
     def _run(self) -> None:
         while not self._ended.wait(_SECONDS):
@@ -86,3 +86,4 @@ _UNREADABLE = (ConfigError, OSError, LookupError, TypeError, ValueError, Attribu
 _NEWS = 5
 """The last events and errors that are shown."""
 _SECONDS = 1.0
+_PATIENCE_SECONDS = 5.0
