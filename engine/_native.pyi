@@ -407,13 +407,14 @@ class Fold:
     `rescue(record, error)` is called.
 
     `lifted` is the data of the function's `Expression`, if it has one: `run` computes encoded batches by that. Raises
-    ValueError for an operation that is not known here. One thread at a time.
+    ValueError for an operation that is not known here. `only_last` allows `run` to leave results out behind which the
+    batch has another of the same key, where the first item of all of them is the key. One thread at a time.
     """
     def __len__(self, /) -> int:
         """
         The number of keys.
         """
-    def __new__(cls, /, function: "Any", key: "int | str | tuple[int | str, ...] | None", *, paired: "bool", key_forms: "list[Any]", rescue: "Any" = None, lifted: "Any" = None) -> Fold: ...
+    def __new__(cls, /, function: "Any", key: "int | str | tuple[int | str, ...] | None", *, paired: "bool", key_forms: "list[Any]", rescue: "Any" = None, lifted: "Any" = None, only_last: "bool" = False) -> Fold: ...
     def entries(self, /, pickle: "bool") -> "KeyedEntries | None":
         """
         Those that are encoded, if there are any. `pickle` is that of `keyed_entries`, for the keys.

@@ -52,6 +52,7 @@ class Reduce(BatchOperator):
         return Properties(
             accepts_encoded=self._is_lifted,
             emits_encoded=self._is_lifted,
+            compacts=self.emit == "updates" and self.on_error == "fail",
             on_error=self.on_error,
             functions=((self.function, 2),),
             meaning={"kind": "reduce", "key": key, **emit_meaning(self.emit)},
@@ -73,6 +74,8 @@ class Reduce(BatchOperator):
 class _Reduce(BatchFunction):
     """Gives the value of the key of each record, behind that record.
 
+    Where only the last of each key matters to the sink behind it, Rust gives one for each key of a
+    batch.
     With `native="check"`, there is a second table of values, of the function alone.
     """
 
@@ -81,7 +84,9 @@ class _Reduce(BatchFunction):
         self._attempts = Attempts()
         self._lifted = _lifted(operator, context)
         expression = None if self._lifted is None else self._lifted.expression.to_data()
-        self._fold = _fold(operator, context.rescue, expression)
+        # Results are compared one by one with those of the function.
+        only_last = context.only_last and context.native != "check" and _is_first(operator)
+        self._fold = _fold(operator, context.rescue, expression, only_last=only_last)
         self._called: Fold | None = None
         if self._lifted is not None:
             self.native = NativeFigures()
@@ -156,7 +161,7 @@ def _lifted(operator: Reduce, context: TaskContext) -> Lifted | None:
     return None if isinstance(found, Refusal) else found[0]
 
 
-def _fold(operator: Reduce, rescue: Any, lifted: Any = None) -> Fold:
+def _fold(operator: Reduce, rescue: Any, lifted: Any = None, *, only_last: bool = False) -> Fold:
     return Fold(
         operator.function,
         operator.key,
@@ -164,7 +169,13 @@ def _fold(operator: Reduce, rescue: Any, lifted: Any = None) -> Fold:
         key_forms=list(KEY_FORMS),
         rescue=rescue,
         lifted=lifted,
+        only_last=only_last,
     )
+
+
+def _is_first(operator: Reduce) -> bool:
+    """Whether the key of a record is its first item."""
+    return operator.key == 0 and type(operator.key) is int and not operator.paired
 
 
 def _listed(batch: Any) -> list[Any]:

@@ -58,6 +58,9 @@ class TaskContext:
     committed: int = 0
     """With checkpoints, the last epoch that all sinks are known to have committed; they may have
     committed a later one."""
+    only_last: bool = False
+    """Whether the operator behind it is a sink to which only the last of a batch's records with the
+    same first item matters."""
     drift: Drift | None = field(default=None, compare=False, repr=False)
     """The control that holds the source, for the last operator of its task with a
     `max_drift_us`."""

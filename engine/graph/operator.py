@@ -87,6 +87,9 @@ class Properties:
     compacts: bool = False
     """Whether it merges updates of one batch, so that fewer records leave than count as emitted."""
 
+    only_last: bool = False
+    """Of a sink, whether only the last of a batch's records with the same first item matters."""
+
     outputs: tuple[str, ...] = ()
     """Names of its outputs beside the main one, which it sends to by `TaskContext.side_outputs`."""
 

@@ -153,6 +153,9 @@ class Chain:
                 native=operator.native or context.native,
                 drift=context.drift if operator is aligned else None,
                 splits=context.splits if in_step else Splits(),
+                only_last=any(
+                    each.operator.properties.only_last for each in operators[at + 1 : at + 2]
+                ),
             )
             self._contexts[operator.name] = own
             run, counter = self._open(operator, own)

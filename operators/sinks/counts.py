@@ -24,7 +24,9 @@ class Counts(SinkOperator[tuple[Any, Any]]):
     the way, as it is at the aggregation's own parallelism and at any lower one.
     """
 
-    properties = Properties(accepts_columns=True, driver=True, meaning={"kind": "counts"})
+    properties = Properties(
+        accepts_columns=True, only_last=True, driver=True, meaning={"kind": "counts"}
+    )
 
     def open(self, context: TaskContext) -> SinkWriter:
         """An empty dict."""

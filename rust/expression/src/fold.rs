@@ -1,5 +1,9 @@
 //! A function of two records, by which each record changes the value of its key.
 
+mod accumulate;
+
+pub use accumulate::Accumulating;
+
 use crate::build::{Builder, Unknown};
 use crate::code::{Code, Next};
 use crate::emit::emit;
@@ -19,6 +23,8 @@ pub struct Folding {
     registers: usize,
     /// Of a value and of a record.
     sides: [Side; 2],
+    /// None for functions and records of another kind.
+    pub accumulating: Option<Accumulating>,
     arena: Bump,
     /// The results, encoded one behind the other, and where each ends.
     results: Vec<u8>,
@@ -57,6 +63,7 @@ impl Folding {
                 register: arguments[side],
                 needs_value: needs_value[side],
             }),
+            accumulating: Accumulating::new(expression)?,
             arena: Bump::new(),
             results: Vec::new(),
             ends: Vec::new(),
@@ -87,6 +94,34 @@ impl Folding {
             self.results.append(&mut self.next);
         }
         Ok(())
+    }
+
+    /// As `run`, where nobody needs the results, but the values that keys have from now on: [`Self::take_values`] gives
+    /// them.
+    pub fn run_to_values<'b>(
+        &mut self,
+        records: &[(u32, &'b [u8])],
+        keys: usize,
+        value: impl Fn(u32) -> Option<&'b [u8]>,
+    ) -> Result<(), Unusual> {
+        if let Some(accumulating) = &mut self.accumulating
+            && accumulating.run(records, keys, true, &value).is_ok()
+        {
+            return Ok(());
+        }
+        self.run(records, keys, value)?;
+        self.accumulating = None; // these records, or some value, are of another form
+        Ok(())
+    }
+
+    /// The keys of the last batch of `run_to_values`, with their values.
+    pub fn take_values(&mut self, mut take: impl FnMut(u32, &[u8])) {
+        match &mut self.accumulating {
+            Some(accumulating) => accumulating.give_back(take),
+            None => self
+                .values()
+                .for_each(|(number, value)| take(number, value)),
+        }
     }
 
     /// The results of the last batch, encoded one behind the other.

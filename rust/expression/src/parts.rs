@@ -70,8 +70,13 @@ impl Parts {
 
     /// The number of a part, which is new or not.
     pub(crate) fn field(&mut self, name: &Name) -> usize {
+        self.named(name.encoded())
+    }
+
+    /// The same of a field whose name is given encoded.
+    pub(crate) fn named(&mut self, name: &[u8]) -> usize {
         self.number(Wanted {
-            key: name.encoded().into(),
+            key: name.into(),
             item: None,
         })
     }

@@ -29,7 +29,7 @@ pub(crate) struct Input<'a, 'p> {
 impl<'a> Input<'a, '_> {
     /// The bytes of a part that has a place.
     #[inline]
-    fn part(&self, number: usize) -> Option<&'a [u8]> {
+    pub(crate) fn part(&self, number: usize) -> Option<&'a [u8]> {
         self.places.get(number)?.of(self.bytes)
     }
 }

@@ -11,13 +11,16 @@ import pytest
 
 from engine.graph.batch_operator import BatchFunction, NativeFigures
 from engine.graph.context import TaskContext
+from engine.graph.logical import LogicalOperator
 from engine.network import Batch, partition
+from engine.record import dict_key
 from engine.state import KeyedState
+from engine.task.chain import Chain
 from engine.testing import run
 from operators import source
 from operators.keys import key_finder
 from operators.reduce import Reduce
-from operators.sinks import Collect
+from operators.sinks import Collect, Counts
 from operators.sources import Collection
 
 WAYS = ["lifted", "called", "in turn", "checked"]
@@ -47,6 +50,52 @@ SHAPES: dict[str, tuple[Any, Callable[[Any, int], Any], Callable[[Any, Any], Any
         lambda a, b: {"k": a["k"], "n": a["n"] + b["n"], "most": max(a["most"], b["most"])},
     ),
     "several": (("k", "j"), lambda key, n: {"k": key, "j": 1, "n": n}, lambda a, b: {**a, **b}),
+    "replaced": (
+        "k",
+        lambda key, n: {"k": key, "n": n, "by": [n], "most": n},
+        lambda a, b: {**a, "most": max(a["most"], b["n"]), "n": a["n"] + b["n"]},
+    ),
+    "replaced, in another order at times": (
+        "k",
+        lambda key, n: {"n": n, "k": key} if n % 3 else {"k": key, "n": n},
+        lambda a, b: {**a, "n": a["n"] + b["n"]},
+    ),
+    "added": (
+        "k",
+        lambda key, n: {"k": key, "n": n},
+        lambda a, b: {**a, "n": a["n"] + b["n"], "last": b["n"]},
+    ),
+    "of the record": (
+        "k",
+        lambda key, n: {"k": key, "n": n},
+        lambda a, b: {**b, "n": a["n"] + b["n"]},
+    ),
+    "changed places": (0, lambda key, n: (key, n, n + 1), lambda a, b: (a[0], a[2], a[1])),
+    "fewer items": (0, lambda key, n: (key, n, str(n)), lambda a, b: (a[0], a[1] + len(str(b[2])))),
+    "another form": (
+        0,
+        lambda key, n: [key, n] if n % 4 == 3 else (key, n),
+        lambda a, b: (a[0], b[1]),
+    ),
+    "read and kept": (0, lambda key, n: (key, n), lambda a, b: (a[0], b[1] if b[1] % 2 else a[1])),
+    "read of what stays": (
+        0,
+        lambda key, n: (key, 7 * n, n),
+        lambda a, b: (a[0], a[1], a[1] + b[2]),
+    ),
+    "nested": (
+        0,
+        lambda key, n: (key, (n, [n])),
+        lambda a, b: (a[0], (a[1][0] + b[1][0], a[1][1])),
+    ),
+    "other types": (
+        0,
+        lambda key, n: (key, n, None if n % 2 else 1.5, "x" * n, n % 2 == 0),
+        lambda a, b: (a[0], a[1] / 2 + b[1], b[2], a[3] + b[3], not a[4]),
+    ),
+    "all of the record": (0, lambda key, n: (key, n), lambda a, b: (a[0], b)),
+    "a constant": (0, lambda key, n: (key, n), lambda a, b: (a[0], 1, "x")),
+    "nothing of both": (0, lambda key, n: (key, n), lambda a, b: ()),
     "nothing": ((), lambda key, n: (key, n), lambda a, b: b if b[1] > a[1] else a),
     "record": (None, lambda key, n: key, lambda a, b: b),
 }
@@ -141,6 +190,43 @@ def test_others_go_on_in_another_way(before: str, after: str, emit: Any, tasks: 
         states = [each.function.snapshot() for each in opened]
     found += [record for each in opened for record in each.end()]
     assert sorted(map(repr, found)) == expected
+
+
+def test_a_batch_that_fails_in_its_middle_has_changed_nothing() -> None:
+    operator = Reduce(lambda a, b: (a[0], a[1] + b[1], b[2]), 0)
+    reduce = Way(operator, "lifted", context())
+    reduce.process([("a", 1, "x"), ("a", 1, "y"), ("b", 1, "x"), ("c", 1, "x"), ("c", 2, "y")])
+    before = list(reduce.function.snapshot().entries)
+    batch = [*((key, n, "z" * 50) for n in range(70) for key in "abcd"), ("c", None, "z")]
+    natively = reduce.function._natively  # type: ignore[attr-defined]
+    for _ in range(2):
+        assert natively(Batch.from_list(batch)) is None
+        assert list(reduce.function.snapshot().entries) == before
+    assert reduce.process([("c", 0, "q"), ("b", 0, "q")]) == [("c", 3, "q"), ("b", 1, "q")]
+
+
+@pytest.mark.parametrize("key", ["item", "last item", "another form", "all of the record"])
+@pytest.mark.parametrize("mode", ["auto", "off", "check"])
+def test_a_sink_of_last_values_gets_the_last_of_each_key(key: str, mode: Any) -> None:
+    place, make, function = SHAPES[key]
+    keys = [*"abc", 1, True, 1.0, None, (1, "x"), NAN]
+    records = [make(each, n) for n in range(30) for each in keys]
+    expected: dict[Any, Any] = {}
+    for first, second in oracle(Reduce(function, place), [records]):
+        expected[dict_key(first)] = second
+    for size in (1, 4, 1000):
+        chain = Chain()
+        operators = (Reduce(function, place), Counts())
+        declared = [
+            LogicalOperator(at, f"{at}", each, None, {}) for at, each in enumerate(operators)
+        ]
+        chain.open(declared, replace(context(), native=mode), encoded=True)
+        for start in range(0, len(records), size):
+            chain.process(Batch.from_list(records[start : start + size]))
+        chain.sinks.prepare()
+        assert repr(Counts().commit(0, [chain.sinks.commit()["1"]])) == repr(expected), size
+        counted = [each.records_out for each in chain.statistics(len(records))]
+        assert counted == [len(records)] * 2
 
 
 @pytest.mark.parametrize("on_error", ["fail", "skip"])

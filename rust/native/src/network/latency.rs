@@ -56,6 +56,10 @@ impl LatencyHistogram {
     /// How many latencies are at most each bound and above the one before it, then those above the
     /// last. Bounds are in nanoseconds and rise. One within 0.1 % of a bound may count on either side.
     #[pyo3(signature = (bounds_ns: "list[int]"))]
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "the list is converted anyway"
+    )]
     fn counts_between(&self, bounds_ns: Vec<u64>) -> Vec<u64> {
         self.lock().counts_between(&bounds_ns)
     }

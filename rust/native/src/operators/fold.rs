@@ -26,7 +26,8 @@ use std::sync::{Mutex, MutexGuard};
 /// `rescue(record, error)` is called.
 ///
 /// `lifted` is the data of the function's `Expression`, if it has one: `run` computes encoded batches by that. Raises
-/// ValueError for an operation that is not known here. One thread at a time.
+/// ValueError for an operation that is not known here. `only_last` allows `run` to leave results out behind which the
+/// batch has another of the same key, where the first item of all of them is the key. One thread at a time.
 #[pyclass(frozen, module = "engine._native")]
 pub(crate) struct Fold {
     state: Mutex<State>,
@@ -52,6 +53,7 @@ impl Fold {
         key_forms: "list[Any]",
         rescue: "Any" = None,
         lifted: "Any" = None,
+        only_last: "bool" = false,
     ))]
     fn new(
         function: Py<PyAny>,
@@ -60,9 +62,10 @@ impl Fold {
         key_forms: Vec<Py<PyAny>>,
         rescue: Option<Py<PyAny>>,
         lifted: Option<&Bound<'_, PyAny>>,
+        only_last: bool,
     ) -> PyResult<Self> {
         let key = Key::new(key)?;
-        let lifted = lifted.map(|data| Lifted::new(data, &key, paired));
+        let lifted = lifted.map(|data| Lifted::new(data, &key, paired, only_last));
         let state = State {
             function,
             lifted: lifted.transpose()?,
@@ -78,7 +81,7 @@ impl Fold {
     /// Takes in records by the function; the value of the key of each, behind that record.
     #[pyo3(signature = (records: "list[Any]") -> "list[Any]")]
     fn update<'py>(&self, records: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyList>> {
-        self.state()?.interpret(records)
+        self.settled()?.interpret(records)
     }
 
     /// The same, encoded, of an encoded batch, without Python objects; or why that is given up, and `update` is to be
@@ -110,26 +113,26 @@ impl Fold {
         first: usize,
         most: usize,
     ) -> PyResult<Bound<'py, PyList>> {
-        self.state()?.keyed.some(py, first, most)
+        self.settled()?.keyed.some(py, first, most)
     }
 
     /// The values that are Python objects, by their keys.
     #[pyo3(signature = () -> "dict[Any, Any]")]
     fn objects<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        self.state()?.keyed.objects(py)
+        self.settled()?.keyed.objects(py)
     }
 
     /// Those that are encoded, if there are any. `pickle` is that of `keyed_entries`, for the keys.
     #[pyo3(signature = (pickle: "bool") -> "KeyedEntries | None")]
     fn entries(&self, py: Python<'_>, pickle: bool) -> PyResult<Option<KeyedEntries>> {
-        self.state()?.keyed.entries(py, pickle)
+        self.settled()?.keyed.entries(py, pickle)
     }
 
     /// Goes on with what others kept, before the first batch. Raises DecodeError.
     #[pyo3(signature = (entries: "KeyedEntries") -> "None")]
     fn restore(&self, py: Python<'_>, entries: &KeyedEntries) -> PyResult<()> {
         let entries = entries.entries(py)?;
-        let mut state = self.state()?;
+        let mut state = self.settled()?;
         let are_encoded = state.lifted.is_some();
         let mut decoder = Decoder::new(py);
         for (_, key, value) in entries.iter() {
@@ -156,6 +159,16 @@ impl Fold {
             &self.state,
             "the fold is in use\n\nhint: a fold belongs to one thread",
         )
+    }
+
+    /// The state with all values in one place.
+    fn settled(&self) -> PyResult<MutexGuard<'_, State>> {
+        let mut state = self.state()?;
+        let State { lifted, keyed, .. } = &mut *state;
+        if let Some(lifted) = lifted {
+            lifted.give_back(keyed);
+        }
+        Ok(state)
     }
 }
 

@@ -184,13 +184,12 @@ impl FoldedWindows {
         }
         let values = &self.values;
         let before = |number: u32| values[number as usize].bytes();
-        if let Err(reason) = lifted.folding.run(&found, values.len(), before) {
+        let folding = &mut lifted.folding;
+        if let Err(reason) = folding.run_to_values(&found, values.len(), before) {
             lifted.give_up(reason);
             return false;
         }
-        for (number, value) in lifted.folding.values() {
-            self.values[number as usize].set_bytes(value);
-        }
+        folding.take_values(|number, value| self.values[number as usize].set_bytes(value));
         true
     }
 
@@ -208,12 +207,14 @@ impl FoldedWindows {
         let parts = parts
             .map(|part| Some((0, part?)))
             .collect::<Option<Vec<_>>>()?;
-        if let Err(reason) = lifted.folding.run(&parts, 1, |_| None) {
+        if let Err(reason) = lifted.folding.run_to_values(&parts, 1, |_| None) {
             lifted.give_up(reason);
             return None;
         }
-        let (_, merged) = lifted.folding.values().next()?;
-        Some(Value::Encoded(merged.to_vec()))
+        let mut merged = None;
+        let take = |_, value: &[u8]| merged = Some(Value::Encoded(value.to_vec()));
+        lifted.folding.take_values(take);
+        merged
     }
 
     /// The microseconds of a time, and the number of its form. Raises what Python does of one that is no time.
