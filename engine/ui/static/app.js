@@ -39,8 +39,9 @@ function App() {
       <main>
         ${list?.error && html`<p class="banner" role="alert">${list.error}. ${list.hint}</p>`}
         ${job === null ? list && !list.error && html`<${NoJobs} />`
-          : html`<${Job} key=${job} job=${job} found=${found} again=${again} place=${place} go=${go}
-              theme=${theme} setTheme=${setTheme} onHelp=${() => setHelp(true)} />`}
+          : html`<${Safe} key=${job}>
+              <${Job} job=${job} found=${found} again=${again} place=${place} go=${go}
+                theme=${theme} setTheme=${setTheme} onHelp=${() => setHelp(true)} /><//>`}
       </main>
       ${isHelp && html`<${Help} onClose=${() => setHelp(false)} />`}
     </div>`;
@@ -92,7 +93,7 @@ function Tabs({ current, view, onChoose }) {
     </div>`;
 }
 
-/** A view that cannot be drawn, such as of a damaged file, takes nothing else with it. */
+/** What cannot be drawn, such as of a damaged file, takes nothing else with it. */
 class Safe extends Component {
   componentDidCatch(error) {
     this.setState({ error });
@@ -100,7 +101,8 @@ class Safe extends Component {
 
   render({ children }, { error }) {
     if (!error) return children;
-    return html`<p class="banner" role="alert">This view cannot be drawn: ${String(error)}</p>`;
+    const what = `This cannot be drawn, perhaps since its history is damaged: ${error}`;
+    return html`<p class="banner is-failure" role="alert">${what}</p>`;
   }
 }
 

@@ -43,7 +43,7 @@ function options(lines, format, width, height, most) {
   return {
     width, height, legend: { show: false }, padding: [8, 8, 0, 0],
     cursor: { y: false, points: { size: 6 } },
-    scales: { y: { range: (_, _least, largest) => [0, most ?? Math.max(largest * 1.1, 1e-9)] } },
+    scales: { y: { range: (_, _least, largest) => [0, most ?? (largest > 0 ? largest * 1.1 : 1)] } },
     axes: [
       { ...axis, size: 24, space: 70, incrs: SECONDS, values: times },
       { ...axis, size: 52, space: 28, values: (_, values) => values.map(format) },

@@ -82,7 +82,7 @@ function Edge({ edge, points, isLive }) {
   const rate = isLive && edge.rate !== null ? `${short(edge.rate)}/s` : "";
   const width = 1.2 + Math.min(4, Math.log10(1 + (edge.rate ?? 0)) * 0.6);
   const side = edge.side_output ? `side output ${edge.side_output[1]}` : "";
-  const how = cut([side, edge.partitioner].filter(Boolean).join(", "), 22);
+  const how = cut([side, edge.partitioner].filter(Boolean).join(", "), 19);
   return html`
     <g class="edge">
       <path d=${curve(points)} stroke-width=${width} marker-end="url(#arrow)" />

@@ -74,16 +74,18 @@ export function Errors({ history, state }) {
 }
 
 function OneError({ error, title, t }) {
+  const message = String(error.message ?? "");
   const facts = [["operator", error.operator], ["task", error.task], ["node", error.node],
     ["status", error.status]].filter(([, value]) => value !== undefined && value !== null && value !== "");
   return html`
     <article class="error">
-      <h2>${error.type ?? "error"}: ${cut(String(error.message ?? ""), 2000)}</h2>
+      <h2>${error.type ?? "error"}: ${cut(message, LONG)}</h2>
       <p class="muted">${title}, at ${clock(t)}</p>
       ${facts.length > 0 && html`<dl class="facts">
         ${facts.map(([name, value]) => html`<div key=${name}><dt>${name}</dt><dd>${String(value)}</dd></div>`)}
       </dl>`}
       ${error.hint && html`<p class="hint-box"><b>hint:</b> ${error.hint}</p>`}
+      <${Text} title="Message" text=${message.length > LONG ? message : ""} />
       <${Text} title="Record" text=${error.record} />
       <${Text} title="Traceback" text=${error.traceback} />
       <${Text} title="Last words of the worker" text=${error.log} />
@@ -156,5 +158,6 @@ function told(value) {
 }
 
 const PHASES = ["tasks write", "store", "commit of sinks"];
+const LONG = 240;
 const MOST_ROWS = 500;
 const MOST_LINES = 1000;
