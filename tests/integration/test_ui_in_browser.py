@@ -308,11 +308,9 @@ def test_a_running_job_is_seen_and_acted_on(tmp_path: Path, open_tab: Any) -> No
     try:
         tab = open_tab(handle.ui_url)
         tab.wait_for("Backpressure:")
-        causes = tab.page.locator(".vertex.is-bottleneck")
-        wait_until(lambda: causes.count() == 1 and causes.get_attribute("data-heat") == "busy")
-        assert str(causes.get_attribute("data-vertex")).startswith("enrich")
-        held_up = tab.page.locator(".vertex[data-heat=blocked]")
-        assert "clicks" in held_up.text_content()
+        causes = tab.page.locator(".vertex.is-bottleneck[data-vertex=enrich][data-heat=busy]")
+        held_up = tab.page.locator(".vertex[data-heat=blocked]", has_text="clicks")
+        wait_until(lambda: causes.count() == held_up.count() == 1)
         red, orange = (
             each.locator(".heat").evaluate("each => getComputedStyle(each).fill")
             for each in (held_up, causes)

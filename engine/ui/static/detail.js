@@ -55,7 +55,7 @@ export function JobDetail({ history, all, facts, since, theme }) {
     () => series(history, "sample", [rateOf("out", sources), rateOf("out", sinks)], since),
     [history, history.seconds, since]);
   const memory = useMemo(() => series(history, "sample", [
-    (each) => each.metrics?.memory_bytes ?? 0, (each) => each.metrics?.backlog_bytes ?? 0], since),
+    (each) => each.metrics?.memory_bytes ?? 0, (each) => each.metrics?.input_backlog_bytes ?? 0], since),
   [history, history.seconds, since]);
   const { latency, metrics } = facts;
   return html`
@@ -64,8 +64,8 @@ export function JobDetail({ history, all, facts, since, theme }) {
       <div class="charts">
         <${Chart} title="Records per second" data=${rates} format=${short} theme=${theme} lines=${[
           { name: "from sources", colour: "--line-1" }, { name: "to sinks", colour: "--line-2" }]} />
-        <${Chart} title="Memory" data=${memory} format=${bytes} theme=${theme} lines=${[
-          { name: "largest worker", colour: "--line-3" }, { name: "backlog", colour: "--line-1" }]} />
+        <${Chart} title="Memory and input backlog" data=${memory} format=${bytes} theme=${theme} lines=${[
+          { name: "largest worker", colour: "--line-3" }, { name: "input backlog", colour: "--line-1" }]} />
       </div>
       <div class="columns">
         <div>

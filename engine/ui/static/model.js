@@ -193,10 +193,13 @@ export function series(history, kind, picks, since = 0) {
   for (const record of history.of(kind)) {
     if (record.t < since) continue;
     const begin = record.t - (record.seconds ?? 0);
-    const points = begin - end > GAP ? [[begin, () => null], [record.t]] : [[record.t]];
-    for (const [t, nothing] of points) {
+    const values = picks.map((pick) => pick(record));
+    const points = [[record.t, values]];
+    if (record.t - begin > GAP) points.unshift([begin + 0.001, values]); // it is of all this time
+    if (begin - end > GAP) points.unshift([begin, picks.map(() => null)]);
+    for (const [t, each] of points) {
       lines[0].push((history.job.since ?? 0) + t);
-      picks.forEach((pick, at) => lines[at + 1].push((nothing ?? pick)(record)));
+      each.forEach((value, at) => lines[at + 1].push(value));
     }
     end = record.t;
   }

@@ -7,13 +7,12 @@ import { clock, cut } from "./units.js";
 export function paintEvents(canvas, width, { moments, checkpoints }, range) {
   const [context, colour] = prepared(canvas, width, TOP);
   const x = place(width, range);
-  const narrow = range[1] <= 60;
   context.font = SMALL;
   for (const t of ticks(range, (width - LABELS) / 90)) {
     line(context, x(t), 18, x(t), TOP, colour("--grid"));
     context.fillStyle = colour("--muted");
     context.textAlign = "center";
-    context.fillText(narrow || t === 0 ? `${Number(t.toFixed(3))} s` : clock(t), x(t), 12);
+    context.fillText(t < 60 ? `${Number(t.toFixed(3))} s` : clock(t), x(t), 12);
   }
   context.textAlign = "left";
   context.fillText("events", 10, 32);

@@ -81,6 +81,12 @@ test("a chart has a gap where there was no sample", () => {
   assert.deepEqual(lines, [[1e9 + 2, 1e9 + 8, 1e9 + 9], [10, null, 10]]);
 });
 
+test("a sample of a long time is a line from its beginning to its end", () => {
+  const found = history(PLAN, { ...SAMPLES[0], t: 10, seconds: 10 });
+  const [times, rates] = model.series(found, "sample", [model.rateOf("out", [0])]);
+  assert.deepEqual([times.length, times[1], rates], [2, 1e9 + 10, [1, 1]]);
+});
+
 test("a failure in one line", () => {
   const error = { type: "OperatorError", operator: "parse", task: "parse[1]", record: "'x'", message: "ValueError:\n no" };
   assert.equal(model.errorLine(error), "operator 'parse' (task parse[1]) failed on record 'x': ValueError: no");
