@@ -372,6 +372,11 @@ def test_a_running_job_is_seen_and_acted_on(tmp_path: Path, open_tab: Any) -> No
         tab.page.get_by_role("button", name="Cancel the job").click()
         tab.wait_for("cancelled", ".head .title")
         assert tab.page.get_by_role("button", name="Cancel").count() == 0
+        with pytest.raises(engine.JobCancelled):
+            handle.wait_finished(60)
+        tab.wait_for("The program that serves this page has ended")
+        assert "cancelled" in tab.text(".head")
+        tab.complaints.clear()  # it could not ask
     finally:
         handle.cancel()
         with suppress(engine.EngineError):

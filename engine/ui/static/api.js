@@ -3,11 +3,13 @@
 import { useEffect, useRef, useState } from "./lib.js";
 import { JobHistory } from "./model.js";
 
-/** The list of jobs: `{jobs, current}`, or `{error}`. It is asked for again every few seconds. */
+/** The list of jobs: `{jobs, current, trouble}`, the last one that was had. It is asked for every few seconds. */
 export function useJobs() {
   const [found, setFound] = useState(null);
   useEffect(() => poll(async () => {
-    setFound(await asked("/api/jobs"));
+    const answer = await asked("/api/jobs");
+    const isTrouble = answer.error !== undefined;
+    setFound((before) => (isTrouble ? { jobs: [], current: null, ...before, trouble: answer } : answer));
     return LIST_SECONDS;
   }), []);
   return found;
@@ -62,7 +64,8 @@ async function asked(path, options) {
   try {
     response = await fetch(path, { ...options, credentials: "same-origin", cache: "no-store" });
   } catch {
-    return { error: "the server does not answer", hint: "look whether its program still runs" };
+    return { error: "The program that serves this page has ended, or does not answer",
+      hint: "What is here stays. oka ui shows it again." };
   }
   try {
     const answer = await response.json();

@@ -37,8 +37,8 @@ function App() {
     <div class=${hasList ? "page has-list" : "page"}>
       ${hasList && html`<${Jobs} jobs=${jobs} job=${job} go=${go} />`}
       <main>
-        ${list?.error && html`<p class="banner" role="alert">${list.error}. ${list.hint}</p>`}
-        ${job === null ? list && !list.error && html`<${NoJobs} />`
+        ${list?.trouble && !found?.trouble && html`<p class="banner" role="alert">${list.trouble.error}. ${list.trouble.hint}</p>`}
+        ${job === null ? list && !list.trouble && html`<${NoJobs} />`
           : html`<${Safe} key=${job}>
               <${Job} job=${job} found=${found} again=${again} place=${place} go=${go}
                 theme=${theme} setTheme=${setTheme} onHelp=${() => setHelp(true)} /><//>`}
@@ -64,7 +64,7 @@ function Job({ job, found, again, place, go, theme, setTheme, onHelp }) {
   const ranges = [since, setSince, Math.max(0, history.seconds - since)];
   const view = { job, history, state, actions, all, facts, place, go, theme, ranges, again };
   return html`
-    ${trouble && html`<p class="banner" role="alert">${trouble.error}; it is asked again. ${trouble.hint}</p>`}
+    ${trouble && html`<p class="banner" role="alert">${trouble.error}. ${trouble.hint}</p>`}
     <${Head} ...${view} setTheme=${setTheme} onHelp=${onHelp} />
     <${Tabs} current=${current} view=${view} onChoose=${(id) => go({ ...place, view: id })} />
     <div class="view" role="tabpanel" id="view" aria-labelledby=${`tab-${current.id}`}>
