@@ -216,6 +216,9 @@ def test_past_jobs_are_listed_with_their_states_swaps_and_tasks(past: str, open_
     totals = tab.page.locator(".detail tbody tr td:nth-child(4)").all_inner_texts()
     assert 0 < sum(int(each) for each in totals) <= 300
     assert tab.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    time.sleep(1.5)
+    times = sum(f"/api/jobs/{job_of(tab, 'many')}" in url for url in tab.asked)
+    assert times == 1, "a job that has ended is asked for once"
 
 
 def test_all_goes_by_keys(past: str, open_tab: Any) -> None:

@@ -17,7 +17,7 @@ export function Head({ job, history, state, actions, facts, go, theme, setTheme,
       </div>
       <div class="buttons">
         <${Actions} job=${job} actions=${actions} again=${again}
-          parallelism=${history.job.settings?.parallelism} />
+          parallelism=${parallelism(history)} />
         <button class="quiet" onClick=${() => setTheme(other)} aria-label=${`Switch to the ${other} theme`}
           title="Theme (t)">${theme === "dark" ? "☀" : "☾"}</button>
         <button class="quiet" onClick=${onHelp} aria-label="Help and keys" title="Help (?)">?</button>
@@ -25,6 +25,11 @@ export function Head({ job, history, state, actions, facts, go, theme, setTheme,
     </header>
     <${Figures} history=${history} facts=${facts} state=${state} />
     <${Trouble} history=${history} facts=${facts} state=${state} go=${go} job=${job} />`;
+}
+
+function parallelism(history) {
+  const rescaled = history.of("event").findLast((each) => each.event === "rescaled");
+  return rescaled?.parallelism ?? history.job.settings?.parallelism;
 }
 
 function Figures({ history, facts, state }) {
