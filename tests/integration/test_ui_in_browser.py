@@ -33,10 +33,9 @@ playwright = pytest.importorskip(
     "playwright.sync_api", reason="needs playwright, of the extra dev", exc_type=ImportError
 )
 axe = pytest.importorskip("axe_playwright_python.sync_playwright", exc_type=ImportError)
-pytestmark = [
-    pytest.mark.skipif(CHROMIUM is None, reason="needs chromium, as Debian's chromium has it"),
-    pytest.mark.xdist_group("browser"),
-]
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason="needs chromium, as Debian's chromium has it"
+)
 SCREENSHOTS = os.environ.get("SCREENSHOTS")
 EVIL = "<img src=x onerror=\"document.title='evil'\">"
 VIEWS = ("graph", "timeline", "checkpoints", "errors", "log", "flame", "settings")
