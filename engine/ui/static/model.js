@@ -189,14 +189,14 @@ export function taskRows(history, vertex) {
 /** Times and a line of figures for each pick: `[[t…], [value…], …]`, null where there is no record. */
 export function series(history, kind, picks, since = 0) {
   const lines = [[], ...picks.map(() => [])];
-  let end = Infinity;
+  let end = -Infinity;
   for (const record of history.of(kind)) {
     if (record.t < since) continue;
-    const begin = record.t - (record.seconds ?? 0);
+    const begin = Math.max(end, record.t - (record.seconds ?? 0));
     const values = picks.map((pick) => pick(record));
     const points = [[record.t, values]];
     if (record.t - begin > GAP) points.unshift([begin + 0.001, values]); // it is of all this time
-    if (begin - end > GAP) points.unshift([begin, picks.map(() => null)]);
+    if (begin - end > GAP && end >= 0) points.unshift([begin, picks.map(() => null)]);
     for (const [t, each] of points) {
       lines[0].push((history.job.since ?? 0) + t);
       each.forEach((value, at) => lines[at + 1].push(value));

@@ -53,7 +53,7 @@ export function metric(name, value) {
   for (const [end, factor] of ENDS) {
     if (name.endsWith(end)) return [words(name.slice(0, -end.length)), duration(value * factor)];
   }
-  if (name.endsWith("_bytes")) return [words(name.slice(0, -6)), bytes(value)];
+  if (name.endsWith("_bytes")) return [words(name), bytes(value)];
   return [words(name), Number.isInteger(value) ? whole(value) : short(value)];
 }
 

@@ -85,6 +85,9 @@ test("a sample of a long time is a line from its beginning to its end", () => {
   const found = history(PLAN, { ...SAMPLES[0], t: 10, seconds: 10 });
   const [times, rates] = model.series(found, "sample", [model.rateOf("out", [0])]);
   assert.deepEqual([times.length, times[1], rates], [2, 1e9 + 10, [1, 1]]);
+  found.add([{ ...SAMPLES[0], t: 20, seconds: 20 }]); // says that it began before the one in front
+  const [more] = model.series(found, "sample", [model.rateOf("out", [0])]);
+  assert.ok(more.every((t, at) => at === 0 || t > more[at - 1]));
 });
 
 test("a failure in one line", () => {
@@ -101,5 +104,5 @@ test("figures have three digits and a unit that suits", () => {
   assert.deepEqual([units.clock(4.24), units.clock(187), units.clock(7387), units.clock(266_820)],
     ["4.2 s", "3:07", "2:03:07", "3 d 02:07"]);
   assert.deepEqual(units.metric("checkpoint_store_ms", 1500), ["checkpoint store", "1.5 s"]);
-  assert.deepEqual(units.metric("sent_bytes", 2048), ["sent", "2.05 kB"]);
+  assert.deepEqual(units.metric("sent_bytes", 2048), ["sent bytes", "2.05 kB"]);
 });
