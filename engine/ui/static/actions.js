@@ -7,11 +7,6 @@ import { html, useEffect, useState } from "./lib.js";
 export function Actions({ job, actions, again, parallelism }) {
   const [open, setOpen] = useState(null);
   const [answer, setAnswer] = useState(null);
-  useEffect(() => {
-    if (!answer || answer.error) return undefined;
-    const timer = setTimeout(() => setAnswer(null), SAID_SECONDS * 1000);
-    return () => clearTimeout(timer);
-  }, [answer]);
   const run = async (action, body) => {
     setOpen(null);
     setAnswer({ said: `${TITLES[action]}: asked …` });
@@ -29,8 +24,13 @@ export function Actions({ job, actions, again, parallelism }) {
     <${Answer} answer=${answer} onClose=${() => setAnswer(null)} />`;
 }
 
-/** What the server said, until it is read. */
+/** What the server said: for some seconds, or an error until it is closed. */
 export function Answer({ answer, onClose }) {
+  useEffect(() => {
+    if (!answer || answer.error) return undefined;
+    const timer = setTimeout(onClose, SAID_SECONDS * 1000);
+    return () => clearTimeout(timer);
+  }, [answer]);
   const isError = answer?.error !== undefined;
   return html`
     <div class="answers" role=${isError ? "alert" : "status"}>
