@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import re
 import types
 import warnings
 from collections.abc import Callable, Sequence
@@ -112,6 +113,8 @@ def _call(name: str, operands: list[Any]) -> Any:
     if name.startswith("isinstance:"):
         classes = name.removeprefix("isinstance:").split("|")
         return isinstance(operands[0], tuple(_CLASSES[of] for of in classes))
+    if name.startswith("findall:"):  # written for Rust, and Python reads it so, too
+        return re.findall(name.removeprefix("findall:"), operands[0])
     value = _BUILTINS[name](*operands)
     return list(value) if name in ("enumerate", "range", "reversed", "zip") else value
 

@@ -6,6 +6,7 @@ Each function is one that `lift` takes. Of each value, it gives something or rai
 from __future__ import annotations
 
 import math
+import re
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +14,8 @@ from typing import Any
 from tests.functions import Mapping, Number, Pair, Text
 
 NAN = float("nan")
+WORD = re.compile(r"[a-z]+(?:'[a-z]+)*")
+LAZY = re.compile("(?:a|ab)(?:b|c|[x-z]{2,3}?)|\\n")
 TABLE = {"a": 1}
 INTS = [0, 1, -1, 7, -7, 2**53 + 1, 2**63 - 1, -(2**63), 2**63, 2**64, True]
 FLOATS = [0.0, -0.0, 0.5, 2.5, -7.5, 1e16, 1e-05, 5e-324, float("inf"), float("-inf"), NAN]
@@ -57,6 +60,8 @@ FACTS: dict[str, tuple[Callable[[Any], Any], list[Any]]] = {
         lambda value: (not value, bool(value)),
         [*NUMBERS, "", "a", None, (), [0], {}, {1: 2}],
     ),
+    "matches": (lambda text: WORD.findall(text), [*TEXTS, "it's  'a' b''c", 5, None, b"a"]),
+    "matches of alternatives": (lambda text: LAZY.findall(text.lower()), ["aab xaby abc", "é\nab"]),
     "round": (lambda number: round(number), [*NUMBERS, 0.5, 1.5, 2.5, -0.5, 2.675]),
     "round to digits": (lambda number: round(number, 2), [*NUMBERS, 2.675, 1.005, 0.125, -1.115]),
     "round to tens": (lambda number: round(number, -1), [*NUMBERS, 15, 25, 15.0, 25.0]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dis
 import functools
 import operator
+import re
 from collections.abc import Sequence
 from types import BuiltinFunctionType, CodeType, FunctionType
 from typing import Any, cast
@@ -13,6 +14,7 @@ from engine.expression import written
 from engine.expression.frame import Frame
 from engine.expression.operations import binary, formatted, item, lookup, unary
 from engine.expression.path import Path, told
+from engine.expression.patterns import in_rust
 from engine.expression.pure import (
     CALLABLES,
     CALLS,
@@ -187,6 +189,8 @@ def _method(
             return lookup(path, receiver, *[*arguments, Known(None)][:2])
         if name in VIEWS and not arguments:
             return _view(path, receiver, name)
+    if type(receiver) is Known and type(receiver.value) is re.Pattern:
+        return _found(path, receiver, name, arguments, by_name)
     if type(receiver) is Known and not isinstance(receiver.value, (str, bytes, tuple)):
         raise path.refused(f"calls {_name(receiver)}.{name}")
     if name in VIEWS and not arguments and not by_name:
@@ -199,6 +203,21 @@ def _method(
     if name == "join":
         arguments = [path.iterated(arguments[0])]
     return path.value("method", receiver, *arguments, value=name)
+
+
+def _found(
+    path: Path, known: Known, name: str, arguments: list[Symbol], by_name: dict[str, Symbol]
+) -> Symbol:
+    """What a method of a regular expression finds."""
+    if name != "findall" or len(arguments) != 1 or by_name:
+        raise path.refused(f"calls {_name(known)}.{name}")
+    pattern = in_rust(known.value)
+    if pattern is None:
+        raise path.refused(
+            f"calls {_name(known)}.findall of a pattern with more than ASCII characters, "
+            "alternatives and repeats, or that may find nothing"
+        )
+    return path.value("call", arguments[0], value=f"findall:{pattern}")
 
 
 def _view(path: Path, known: Known, name: str) -> Symbol:

@@ -38,6 +38,7 @@ class Step(NamedTuple):
     | call | … | "enumerate", "range", "reversed", "zip": a list of what they go through |
     | call | a | "dict": `dict(a)`, for a that is a list of pairs |
     | call | a | `isinstance(a, (int, float))`, whose `value` is "isinstance:int\|float" |
+    | call | a | `PATTERN.findall(a)`, whose `value` is "findall:" and the pattern as Rust has it |
     | unpack | a | `(*a,)`, which has `value` items, as in `x, y = a` |
     | method | a, … | the method `value` of a, such as "lower", with the other arguments |
     | method | a | "items", "keys", "values": a list of them, for a that is a dict |

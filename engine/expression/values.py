@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+import re
 import sys
 from types import ModuleType
 
@@ -166,7 +167,8 @@ def _load_attribute(path: Path, argument: int) -> End | None:
 def _load_method(path: Path, argument: int) -> End | None:
     frame = path.here
     of = frame.stack[-1]
-    if type(of) is Known and type(of.value) is not dict and not is_constant(of.value):
+    has_methods = type(of) is not Known or type(of.value) in (dict, re.Pattern)
+    if not has_methods and not is_constant(of.value):
         method = _attribute(path, argument)
     else:
         method = Method(frame.stack.pop(), frame.code.co_names[argument])

@@ -36,7 +36,7 @@ def call(name: str, operands: Sequence[Value], count: int) -> Value:
     if name == "dict" and operands:
         return containers.dict_from(operands[0])
     if name not in PURE:
-        raise GivesUp(f"a call of {name}")
+        raise GivesUp(f"a call of {name.partition(':')[0]}")
     function = getattr(builtins, name)
     if (found := by_python(function, operands)) is not None:
         return found

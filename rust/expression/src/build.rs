@@ -12,6 +12,7 @@ use crate::format::Format;
 use crate::parts::Parts;
 use crate::tree::{Block, Constant, End, Expression, Given, Step};
 use oka_compute::{Path, Step as PathStep};
+use regex::bytes::RegexBuilder;
 use thiserror::Error;
 
 /// What of a function is not known.
@@ -189,6 +190,13 @@ impl Builder {
                 let classes = name["isinstance:".len()..].split('|').map(Class::named);
                 let classes = classes.collect::<Option<_>>();
                 Operation::Instance(value, classes.ok_or_else(|| Unknown(name.clone()))?)
+            }
+            ("call", &[value], Given::Constant(Constant::Text(name)))
+                if let Some(pattern) = name.strip_prefix("findall:") =>
+            {
+                let pattern = RegexBuilder::new(pattern).unicode(false).build();
+                let pattern = pattern.map_err(|reason| Unknown(reason.to_string()))?;
+                Operation::FindAll(value, Box::new(pattern))
             }
             ("call", _, Given::Constant(Constant::Text(name))) => {
                 let call = calls::builtin(name, operands.len());

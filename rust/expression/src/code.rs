@@ -10,6 +10,7 @@ use crate::value::{Computed, Value};
 use crate::view;
 use bumpalo::Bump;
 use oka_compute::Path;
+use regex::bytes::Regex;
 
 /// Where a value is.
 pub(crate) type Register = usize;
@@ -66,6 +67,8 @@ pub(crate) enum Operation {
     JoinText(Box<[Register]>),
     Call(Call, Box<[Register]>),
     Instance(Register, Box<[Class]>),
+    /// All matches in a text.
+    FindAll(Register, Box<Regex>),
     Unpack(Register, usize),
     /// The body for each item, which is in the second register then.
     Each(Register, Register, Box<Code>),
@@ -124,6 +127,7 @@ impl Operation {
             | Self::Truth(a)
             | Self::Format(_, a)
             | Self::Instance(a, _)
+            | Self::FindAll(a, _)
             | Self::Unpack(a, _)
             | Self::Each(a, ..) => f(*a),
             Self::Item(a, b)

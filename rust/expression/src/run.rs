@@ -8,7 +8,7 @@ use crate::containers::{
 };
 use crate::emit::{Piece, append_encoded, append_first};
 use crate::parts::Place;
-use crate::text::joined;
+use crate::text::{joined, matches};
 use crate::tree::Constant;
 use crate::unusual::Unusual;
 use crate::value::{Computed, Kind, Value};
@@ -321,6 +321,7 @@ impl<'a> Machine<'a> {
             }
             Operation::Format(format, operand) => format.text(value(operand), arena),
             Operation::JoinText(parts) => joined(b"", gathered(parts, registers, arena), arena),
+            Operation::FindAll(operand, pattern) => matches(value(operand), pattern, arena),
             Operation::Instance(operand, classes) => {
                 is_instance(value(operand), classes).map(Value::Bool)
             }

@@ -9,10 +9,24 @@ use crate::unusual::Unusual;
 use crate::value::{Computed, Kind, Value, collected, utf8};
 use bumpalo::Bump;
 use bumpalo::collections::String;
+use regex::bytes::Regex;
 
 /// What `str.isspace` holds for a space.
 pub(crate) fn is_space(character: char) -> bool {
     matches!(character, '\x1c'..='\x1f') || character.is_whitespace()
+}
+
+/// `pattern.findall(text)`, by a pattern of ASCII characters without groups, which never matches nothing.
+pub(crate) fn matches<'a>(text: Value<'a>, pattern: &Regex, arena: &'a Bump) -> Computed<'a> {
+    let text = text.text()?;
+    utf8(text)?;
+    let mut found = bumpalo::collections::Vec::new_in(arena);
+    found.extend(
+        pattern
+            .find_iter(text)
+            .map(|each| Value::Text(each.as_bytes())),
+    );
+    Ok(Value::List(found.into_bump_slice()))
 }
 
 /// The characters of a text for which the tables are not needed.
