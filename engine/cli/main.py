@@ -100,9 +100,11 @@ class LazyGroup(Group):
 _TOOLS = {
     "checkpoint": "engine.cli.checkpoint",
     "dev": "engine.cli.dev",
+    "doctor": "engine.cli.doctor",
     "jobs": "engine.cli.jobs:jobs",
     "k8s": "k8s.command",
     "metrics": "engine.cli.metrics",
+    "new": "engine.cli.new",
     "report": "benchmarks.report",
     "rescale": "engine.cli.savepoint:rescale",
     "s3": "engine.cli.s3",

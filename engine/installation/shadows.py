@@ -18,6 +18,11 @@ def refuse_operators() -> None:
         raise ImportError(f"{told(file, 'operators')}\n\nhint: {HINT}")
 
 
+def is_taken(name: str) -> bool:
+    """Whether a module of this name would hide one of Oka, of Python, or of what Oka needs."""
+    return name in _PACKAGES or importlib.util.find_spec(name) is not None
+
+
 def hiding(folder: Path) -> tuple[Path, str] | None:
     """A file in the folder that would hide a package of Oka's, and the package."""
     for package in _NEEDED:
