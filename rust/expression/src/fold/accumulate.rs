@@ -230,7 +230,7 @@ mod tests {
         for (only_last, results) in [(false, 200), (true, 2)] {
             let value = |number| (number == 1).then_some(&before[..]);
             assert_eq!(adding.run(&records, 2, only_last, value), Ok(results));
-            assert_eq!(adding.results().len(), [800, 9][usize::from(only_last)]);
+            assert_eq!(adding.results().len(), [800, 10][usize::from(only_last)]);
         }
         let mut values = Vec::new();
         adding.give_back(|number, value| values.push((number, value.to_vec())));
