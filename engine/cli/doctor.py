@@ -139,19 +139,19 @@ def _folders() -> Iterator[Finding]:
         hint = "names of sockets are short: TMPDIR=/tmp"
         yield Finding("temporary files", "fails", text, hint)
     else:
-        yield _folder("temporary files", temporary, "TMPDIR says where they are")
+        yield _folder("temporary files", temporary, "TMPDIR says where they are", named=temporary)
     state = state_folder()
     there = next(each for each in (state, *state.parents) if each.exists())
     hint = "history='off' does without, and history=FOLDER has another place"
-    found = _folder("histories", there, hint)
-    yield Finding(found.what, found.state, found.found.replace(str(there), str(state)), found.hint)
+    yield _folder("histories", there, hint, named=state)
 
 
-def _folder(what: str, folder: Path, hint: str) -> Finding:
+def _folder(what: str, folder: Path, hint: str, named: Path) -> Finding:
+    """Whether there is room in the folder, in which the one that is named is or will be."""
     if not os.access(folder, os.W_OK | os.X_OK):
-        return Finding(what, "fails", f"{folder} cannot be written to", hint)
+        return Finding(what, "fails", f"{named} cannot be written to", hint)
     free = shutil.disk_usage(folder).free
-    text = f"{measure(free, 'byte')} free in {folder}"
+    text = f"{measure(free, 'byte')} free in {named}"
     if free < _LEAST_DISK:
         return Finding(what, "look", text, f"make room; {hint}")
     return Finding(what, "fine", text)
