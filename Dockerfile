@@ -16,6 +16,7 @@ COPY constraints.txt ./
 RUN python -m pip install --no-cache-dir --constraint constraints.txt maturin
 COPY pyproject.toml README.md LICENSE Cargo.toml Cargo.lock ./
 COPY rust rust
+COPY oka oka
 COPY engine engine
 COPY operators operators
 COPY pipelines pipelines

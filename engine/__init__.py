@@ -15,7 +15,7 @@ from engine.errors import (
     StartError,
     WorkerLost,
 )
-from engine.installation.shadows import refuse_operators
+from engine.installation.shadows import refuse_others
 from engine.job import JobHandle, execute, submit
 from engine.report.result import JobResult
 from engine.report.statistics import JobStatistics, Latency
@@ -42,4 +42,4 @@ __all__ = [
     "submit",
 ]
 
-refuse_operators()
+refuse_others()

@@ -11,7 +11,7 @@ import engine
 if Path(engine.__file__ or "").resolve().parent.parent != Path(__file__).resolve().parent.parent:
     raise ImportError(  # nothing of the engine that could say it
         f"{engine.__file__} hides Oka's package 'engine'\n\n"
-        "hint: give it another name; programs need Oka's packages engine and operators"
+        "hint: give it another name; programs need Oka's packages oka, engine and operators"
     )
 
 from engine.graph.batch_operator import BatchFunction, BatchOperator

@@ -20,7 +20,7 @@ else:
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "ARCHITECTURE.md"
 BEGIN, END = "<!-- the map: make map -->", "<!-- end of the map -->"
-PACKAGES = ("engine", "operators", "pipelines", "benchmarks", "k8s")
+PACKAGES = ("oka", "engine", "operators", "pipelines", "benchmarks", "k8s")
 
 
 def drawn() -> str:

@@ -1,6 +1,7 @@
 """Files of a user that have the name of a package of Oka's.
 
-A module or a package named `engine` or `operators` that is found first hides Oka's, and is refused.
+A module or a package named `oka`, `engine` or `operators` that is found first hides Oka's, and is
+refused.
 Of the other packages, which a program can do without, folders without `__init__.py` are a part.
 """
 
@@ -12,10 +13,11 @@ from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 
 
-def refuse_operators() -> None:
-    """Raise ImportError if what `import operators` finds is not Oka's."""
-    if (file := _other(importlib.util.find_spec("operators"))) is not None:
-        raise ImportError(f"{told(file, 'operators')}\n\nhint: {HINT}")
+def refuse_others() -> None:
+    """Raise ImportError if what `import operators` or `import oka` finds is not Oka's."""
+    for package in ("operators", "oka"):
+        if (file := _other(importlib.util.find_spec(package))) is not None:
+            raise ImportError(f"{told(file, package)}\n\nhint: {HINT}")
 
 
 def is_taken(name: str) -> bool:
@@ -57,7 +59,7 @@ def _other(spec: ModuleSpec | None) -> Path | None:
     return None if file.resolve().parent.parent == _FOLDER else file
 
 
-HINT = "give it another name; programs need Oka's packages engine and operators"
-_NEEDED = ("engine", "operators")
+HINT = "give it another name; programs need Oka's packages oka, engine and operators"
+_NEEDED = ("oka", "engine", "operators")
 _PACKAGES = (*_NEEDED, "pipelines", "benchmarks", "k8s")
 _FOLDER = Path(__file__).resolve().parents[2]

@@ -3,7 +3,7 @@
     oka run starter.py --config oka.toml          # for 30 seconds
     oka run starter.py --config oka.toml --ui     # and see it in a browser
 
-The source makes clicks up. Put your own in its place: `operators.sources` has files and topics.
+The source makes clicks up. Put your own in its place: `oka.sources` has files and topics.
 """
 
 from __future__ import annotations
@@ -14,9 +14,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
-from operators import Count, Mean, Pipeline, Stream, Tumbling, source
-from operators.sinks import Callback
-from operators.sources import Function
+import oka
 
 
 def clicks() -> Iterator[list[dict[str, Any]]]:
@@ -28,11 +26,11 @@ def clicks() -> Iterator[list[dict[str, Any]]]:
         time.sleep(0.1)
 
 
-def per_second(clicks: Stream[dict[str, Any]]) -> Stream[Any]:
+def per_second(clicks: oka.Stream[dict[str, Any]]) -> oka.Stream[Any]:
     """The number of clicks of each user in each second, and how long they took: a dict for both."""
     timed = clicks.with_event_time("at", unit="s", out_of_orderness=timedelta(seconds=1))
-    windows = timed.key_by("user").window(Tumbling(timedelta(seconds=1)))
-    return windows.aggregate(clicks=Count(), mean_ms=Mean("ms"))
+    windows = timed.key_by("user").window(oka.Tumbling(timedelta(seconds=1)))
+    return windows.aggregate(clicks=oka.Count(), mean_ms=oka.Mean("ms"))
 
 
 def show(result: tuple[str, dict[str, Any], float, float]) -> None:
@@ -44,4 +42,5 @@ def show(result: tuple[str, dict[str, Any], float, float]) -> None:
     )
 
 
-pipeline: Pipeline = per_second(source(Function(clicks)).with_parallelism(1)).sink(Callback(show))
+source = oka.source(oka.sources.Function(clicks)).with_parallelism(1)
+pipeline: oka.Pipeline = per_second(source).sink(oka.sinks.Callback(show))

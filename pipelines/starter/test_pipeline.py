@@ -1,9 +1,6 @@
 """Tests of the pipeline: `pytest`. They run in this process, and time is that of the records."""
 
-from engine.testing import run
-from operators import source
-from operators.sinks import Collect
-from operators.sources import Collection
+import oka
 from pipelines.starter.pipeline import per_second
 
 
@@ -14,7 +11,8 @@ def test_clicks_are_counted_by_user_and_second() -> None:
         {"user": "ann", "ms": 20, "at": 1.9},
         {"user": "ann", "ms": 40, "at": 2.1},
     ]
-    found = run(per_second(source(Collection(clicks))).sink(Collect()))["collect"]
+    results = per_second(oka.source(oka.sources.Collection(clicks)))
+    found = oka.testing.run(results.sink(oka.sinks.Collect()))["collect"]
     assert sorted(found, key=lambda result: (result[2], result[0])) == [
         ("ann", {"clicks": 2, "mean_ms": 15.0}, 1, 2),
         ("bob", {"clicks": 1, "mean_ms": 50.0}, 1, 2),

@@ -63,6 +63,7 @@ def test_a_new_project_runs_and_passes_at_once(tmp_path: Path) -> None:
         ("my-pipeline", "is no name of a module"),
         ("2nd", "is no name of a module"),
         ("engine", "one that programs need"),
+        ("oka", "one that programs need"),
         ("json", "one that programs need"),
         ("there", "is there already"),
         ("file", "is there already"),

@@ -109,6 +109,7 @@ def test_a_program_whose_modules_pythonpath_has(project: Path, path: str) -> Non
 @pytest.mark.parametrize(
     ("file", "package"),
     [
+        ("oka.py", "oka"),
         ("engine.py", "engine"),
         ("operators.py", "operators"),
         ("operators/__init__.py", "operators"),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("benchmarks", "engine", "k8s", "operators", "pipelines")
+PACKAGES = ("benchmarks", "engine", "k8s", "oka", "operators", "pipelines")
 MODULES = sorted(
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
     for package in PACKAGES

@@ -1,0 +1,4 @@
+"""Sources: where records come from."""
+
+from operators.sources import *
+from operators.sources import __all__ as __all__
