@@ -19,9 +19,6 @@ COPY rust rust
 COPY oka oka
 COPY engine engine
 COPY operators operators
-COPY pipelines pipelines
-COPY benchmarks benchmarks
-COPY k8s k8s
 RUN cargo build --release --locked --bins --package oka-native --package oka-s3-server \
     && install -D --strip target/release/oka-s3-server engine/bin/oka-s3-server \
     && maturin build --release --locked --interpreter /opt/venv/bin/python --out /wheels \
@@ -30,9 +27,10 @@ RUN cargo build --release --locked --bins --package oka-native --package oka-s3-
 FROM python:3.11.14-slim-bookworm
 RUN useradd --uid 1000 --user-group --home-dir /home/oka --create-home --shell /bin/bash oka
 COPY --from=build /opt/venv /opt/venv
-# The programs of `oka run pipelines/…`, where pods start.
+# The programs of `oka run pipelines/…`, where pods start, and `oka k8s drain`, which ends them.
 COPY pipelines /opt/oka/pipelines
-ENV PATH=/opt/venv/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 RAY_USAGE_STATS_ENABLED=0
+COPY k8s /opt/oka/k8s
+ENV PATH=/opt/venv/bin:$PATH PYTHONPATH=/opt/oka PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 RAY_USAGE_STATS_ENABLED=0
 WORKDIR /opt/oka
 USER 1000:1000
 CMD ["oka", "--help"]

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import click
 
@@ -71,6 +71,10 @@ def _versions() -> Iterator[Finding]:
         return
     python = f"Python {platform.python_version()}"
     yield Finding("Oka", "fine", f"{own}, {python} in {sys.prefix}")
+    if any(metadata.distributions(name=_STRANGER)):
+        text = f"the distribution {_STRANGER} is somebody else's and writes into Oka's package"
+        hint = f"pip uninstall {_STRANGER}, then pip install --force-reinstall {DISTRIBUTION}"
+        yield Finding("packages", "fails", text, hint)
     for extra, distribution, what in _EXTRAS:
         try:
             found = metadata.version(distribution)
@@ -188,7 +192,9 @@ def _clock() -> Iterator[Finding]:
 def _job() -> Iterator[Finding]:
     from engine import execute
 
-    pipeline = importlib.import_module(_SAMPLE).random_word_count(count_of_words=_RECORDS)
+    oka: Any = importlib.import_module("oka")  # above the engine: what users compose with
+    words = oka.source(oka.sources.RandomWords(length=8, count=_RECORDS))
+    pipeline = words.key_by().count().sink(oka.sinks.Counts())
     began = time.monotonic()
     try:
         found = execute(pipeline, parallelism=2, history="off", progress="none").output
@@ -219,6 +225,7 @@ _EXTRAS = (
     ("kafka", "confluent-kafka", "topics"),
 )
 """The extra, its distribution, and what needs it."""
+_STRANGER = "oka"  # of the package index
 _MARGIN = 24
 _LEAST_MEMORY = 500_000_000
 _LEAST_DISK = 1_000_000_000
@@ -226,5 +233,4 @@ _LEAST_DESCRIPTORS = 1024
 _MANY_DESCRIPTORS = 65_536
 _LONGEST_FOLDER = 64
 _FIRST_YEAR = 2026
-_SAMPLE = "pipelines.word_count"
 _RECORDS = 10_000

@@ -5,8 +5,6 @@ Exit status: 0 done, 1 the job failed, 2 wrong usage, 130 Ctrl-C, 143 SIGTERM.
 
 from __future__ import annotations
 
-import contextlib
-import importlib
 import io
 import json
 import logging
@@ -14,9 +12,8 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, NoReturn, TypeVar, get_args, get_type_hints
 
 import click
@@ -77,27 +74,8 @@ def _program() -> str:
     return Path(sys.argv[0]).name
 
 
-class LazyGroup(Group):
-    """A group with further commands out of other packages; each is loaded when it is named."""
-
-    def __init__(self, *arguments: Any, modules: Mapping[str, str], **settings: Any) -> None:
-        super().__init__(*arguments, **settings)
-        self._modules = modules
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Names of all commands."""
-        return sorted({*super().list_commands(ctx), *self._modules})
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command; loads the module that has it."""
-        if cmd_name not in self._modules:
-            return super().get_command(ctx, cmd_name)
-        module, _, name = self._modules[cmd_name].partition(":")
-        command: click.Command = getattr(importlib.import_module(module), name or "command")
-        return command
-
-
 _TOOLS = {
+    "bench": "benchmarks.command",
     "checkpoint": "engine.cli.checkpoint",
     "dev": "engine.cli.dev",
     "doctor": "engine.cli.doctor",
@@ -113,30 +91,10 @@ _TOOLS = {
     "top": "engine.cli.top",
     "ui": "engine.cli.ui",
 }
-_BENCHMARKS = {
-    "broadcast": "benchmarks.broadcast.command",
-    "checkpoints": "benchmarks.recovery.checkpoints",
-    "connectors": "benchmarks.connectors.command",
-    "convert": "benchmarks.schema.convert",
-    "event-time": "benchmarks.event_time.command",
-    "guard": "benchmarks.guard.command",
-    "hot-swap": "benchmarks.broadcast.hot_swap",
-    "instructions": "benchmarks.guard.instructions",
-    "mesh": "benchmarks.words.mesh",
-    "nexmark": "benchmarks.nexmark.command",
-    "peers": "benchmarks.words.peers",
-    "recovery": "benchmarks.recovery.command",
-    "s3": "benchmarks.s3.command",
-    "serve": "benchmarks.serve.command",
-    "soak": "benchmarks.recovery.soak",
-    "sustainable": "benchmarks.words.sustainable",
-    "testbed": "benchmarks.testbed.word_count",
-    "word-count": "benchmarks.words.word_count",
-}
 
 
 @click.group(
-    cls=LazyGroup,
+    cls=Group,
     modules=_TOOLS,
     context_settings={
         "help_option_names": ["-h", "--help"],
@@ -147,27 +105,6 @@ _BENCHMARKS = {
 @click.version_option(package_name=DISTRIBUTION)
 def commands() -> None:
     """Oka, a streaming dataflow engine: pipelines in Python, records moved by Rust."""
-
-
-@commands.group(cls=LazyGroup, modules=_BENCHMARKS)
-@click.pass_context
-def bench(context: click.Context) -> None:
-    """Measure Oka, alternating with what it is compared to in the same run."""
-    context.with_resource(_state_apart())
-
-
-@contextlib.contextmanager
-def _state_apart() -> Iterator[None]:
-    """Keep histories of jobs out of the user's folder: those of hundreds would take all places."""
-    before = os.environ.get("XDG_STATE_HOME")
-    with TemporaryDirectory(prefix="oka-bench-") as folder:
-        os.environ["XDG_STATE_HOME"] = folder
-        try:
-            yield
-        finally:
-            del os.environ["XDG_STATE_HOME"]
-            if before is not None:
-                os.environ["XDG_STATE_HOME"] = before
 
 
 def job_options(command: Command) -> Command:

@@ -66,7 +66,7 @@ def _umask() -> int:
     return mask
 
 
-_STARTER = "pipelines.starter"
+_STARTER = "oka.starter"
 _MODULE = f"{_STARTER}.pipeline"
 _FILES = {
     "pipeline.py": "{}.py",

@@ -2,7 +2,7 @@
 
 A module or a package named `oka`, `engine` or `operators` that is found first hides Oka's, and is
 refused.
-Of the other packages, which a program can do without, folders without `__init__.py` are a part.
+A clone has further packages, which a program can do without: `pipelines`, `benchmarks`, `k8s`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def refuse_others() -> None:
 
 def is_taken(name: str) -> bool:
     """Whether a module of this name would hide one of Oka, of Python, or of what Oka needs."""
-    return name in _PACKAGES or importlib.util.find_spec(name) is not None
+    return importlib.util.find_spec(name) is not None
 
 
 def hiding(folder: Path) -> tuple[Path, str] | None:
@@ -37,7 +37,9 @@ def explained(error: ImportError, folder: Path) -> str | None:
     """The error for a failed import in the folder's program, if a name of Oka's is the reason."""
     package, dot, _ = (error.name or "").partition(".")
     file = getattr(sys.modules.get(package), "__file__", None)
-    if not dot or package not in _PACKAGES or file is None:
+    if not dot or file is None or package not in _PACKAGES:
+        return None
+    if not (_FOLDER / package / "__init__.py").exists():  # as in a wheel
         return None
     if Path(file).resolve().parent.parent != _FOLDER:
         return told(Path(file), package)

@@ -10,7 +10,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from engine.cli.help import first_sentence
+from engine.cli.help import Group, first_sentence
 from engine.cli.main import commands, show_output
 from engine.cli.pipeline import arguments, type_name
 from engine.errors import ConfigError
@@ -159,3 +159,30 @@ def test_an_output_is_shown_as_its_class_says(
 ) -> None:
     show_output(output, 2)
     assert capsys.readouterr().out == told
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["bench"], ["bench", "serve", "--json", "x"], ["k8s", "--help"], ["k8s", "check", "-h"]],
+)
+def test_a_command_of_a_clone_says_so_where_its_package_is_missing(words: list[str]) -> None:
+    without = Group("oka", modules={"bench": "no_benchmarks.command", "k8s": "no_k8s.command:k8s"})
+    done = CliRunner().invoke(without, words)
+    assert isinstance(done.exception, ConfigError), done.output
+    told, hint = str(done.exception).split("\n\nhint: ")
+    assert (
+        told == f"oka {words[0]} is not installed: the distribution oka-streams has what jobs need"
+    )
+    assert "clone Oka's repository" in hint
+    listed = CliRunner().invoke(without, ["--help"])
+    assert listed.output.count("Not installed: it is in Oka's repository.") == 2
+
+
+def test_a_command_with_a_mistake_of_its_own_raises_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own_command.py").write_text("import there_is_no_such_module")
+    monkeypatch.syspath_prepend(tmp_path)
+    broken = Group("oka", modules={"own": "own_command"})
+    with pytest.raises(ModuleNotFoundError, match="there_is_no_such_module"):
+        CliRunner().invoke(broken, ["own"], catch_exceptions=False)

@@ -1,7 +1,7 @@
 """Tests of the pipeline: `pytest`. They run in this process, and time is that of the records."""
 
 import oka
-from pipelines.starter.pipeline import per_second
+from oka.starter.pipeline import per_second
 
 
 def test_clicks_are_counted_by_user_and_second() -> None:

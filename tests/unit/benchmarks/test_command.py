@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from engine.cli.main import bench
+from benchmarks.command import command as bench
 
 
 def test_jobs_of_benchmarks_have_no_place_among_the_users_jobs(
