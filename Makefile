@@ -17,7 +17,7 @@ export RAY_USAGE_STATS_ENABLED := 0
 # of one task took 0.78 CPU seconds rather than 0.40 (Intel Xeon, 2026-11-23).
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help build wordcount test lint format rust-test loom python-test stubs fuzz soak chaos kafka-kills tables natives rescales nexmark load s3-server bench bench-check peers first-hour k8s-check k8s-tools k8s-kuberay clean
+.PHONY: help build wheel smoke wordcount test lint format rust-test loom python-test stubs fuzz soak chaos kafka-kills tables natives rescales nexmark load s3-server bench bench-check peers first-hour k8s-check k8s-tools k8s-kuberay clean
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
@@ -53,13 +53,20 @@ target/release/oka-%: Cargo.toml Cargo.lock $$(wildcard rust/$$*/*.toml rust/$$*
 	cargo build --quiet --release --locked --target-dir target $(BESIDE_NATIVE) oka-$*
 	@touch $@
 
+wheel: $(BUILT) engine/bin/oka-s3-server ## build a wheel for the Python of .venv into dist, with its list of parts (SBOM)
+	$(BIN)/maturin build --quiet --release --locked --strip --interpreter $(BIN)/python --out dist
+
+smoke: wheel ## the wheel in a fresh environment without Rust: a project, its first windows, its page
+	$(BIN)/python tests/smoke.py $$(ls -t dist/*.whl | head -1)
+
 wordcount: $(BUILT) ## count the words of a real text, 20 times over, on this machine
 	$(BIN)/oka run pipelines/word_count.py repeat=20 --parallelism 2 --progress line
 
-# What checks manifests without a cluster: Go modules, kustomize only where there is no kubectl.
+# What checks manifests without a cluster, and workflows: Go modules, kustomize only where there is no kubectl.
 GO_MODULE_kubectl-validate := sigs.k8s.io/kubectl-validate@v0.0.4
 GO_MODULE_kustomize := sigs.k8s.io/kustomize/kustomize/v5@v5.7.1
-K8S_TOOLS := $(patsubst %,.k8s/bin/%,kubectl-validate $(if $(shell command -v kubectl),,kustomize))
+GO_MODULE_actionlint := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
+K8S_TOOLS := $(patsubst %,.k8s/bin/%,actionlint kubectl-validate $(if $(shell command -v kubectl),,kustomize))
 
 # Tests of the crates share what `make build` has compiled of others' crates. Clippy compiles ours for them, and lints them
 # meanwhile: its own command would check all crates that they need once more.
@@ -74,7 +81,7 @@ test: ## everything that must pass: lint, types, Rust and Python tests
 		$(MAKE) --no-print-directory python-test; tested=$$?; \
 		wait $$checked && exit $$tested
 
-lint: $(BUILT) ## formatting, lints, types, direction of imports
+lint: $(BUILT) .k8s/bin/actionlint ## formatting, lints, types, direction of imports
 	cargo fmt --check
 	$(call of-crates,--no-run)
 	$(BIN)/ruff format --quiet --check
@@ -84,6 +91,7 @@ lint: $(BUILT) ## formatting, lints, types, direction of imports
 	$(BIN)/lint-imports
 	$(BIN)/python tests/check_crates.py
 	$(BIN)/python tests/draw_map.py --check
+	.k8s/bin/actionlint
 
 map: $(INSTALLED) ## the map in ARCHITECTURE.md, anew
 	$(BIN)/python tests/draw_map.py
