@@ -21,6 +21,7 @@ from engine.deployment.stacks import Stacks
 from engine.driver.launcher import Launcher
 from engine.driver.master import JobMaster, JobReport
 from engine.driver.ray import forked  # noqa: F401 - looks whether processes fork from now on
+from engine.environment import configured
 from engine.errors import (
     ConfigError,
     DriverLost,
@@ -55,8 +56,9 @@ def execute(pipelines: Pipelines, config: Config | None = None, **settings: Any)
     """Run the pipeline (or several that share operators) to its end.
 
     Settings are those of JobConfig: `execute(pipeline, parallelism=2, batch_size=100)`, or a
-    whole `config`, or a dict of settings. Raises GraphError, ConfigError and PlacementError before
-    any worker starts; OperatorError, WorkerLost, ChannelLost or StartError when the job fails.
+    whole `config`, or a dict of settings; variables such as OKA_PARALLELISM win over them.
+    Raises GraphError, ConfigError and PlacementError before any worker starts; OperatorError,
+    WorkerLost, ChannelLost or StartError when the job fails.
     Ctrl-C stops the job within two seconds, drops what sinks hold, and then raises
     KeyboardInterrupt, as programs expect; `oka run` lets go through what was emitted, and so does
     `submit(…).stop()`. A signal handler of yours that raises stops it, too.
@@ -88,8 +90,14 @@ def submit(pipelines: Pipelines, config: Config | None = None, **settings: Any) 
             f"config is {type(config).__name__} {config!r:.80}, expected a JobConfig or a dict",
             "JobConfig.read(path) reads a file",
         )
-    if not isinstance(config, JobConfig):
-        config = JobConfig.of(settings if config is None else config)
+    if isinstance(config, JobConfig):
+        config = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
+    return submit_configured(pipelines, configured(settings if config is None else config))
+
+
+@without_frames
+def submit_configured(pipelines: Pipelines, config: JobConfig) -> JobHandle:
+    """Start the pipeline with these settings, whatever the environment says."""
     plan = Plan.of(pipelines, config)
     return JobHandle(plan, open_launcher(plan))
 

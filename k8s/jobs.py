@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import click
 
-from engine.cli.arguments import parameters_of
+from engine.arguments import parameters_of
 from engine.cli.main import read_config, run
 from engine.cli.program import bind_pipeline, load_pipeline
 from engine.config import JobConfig
@@ -45,7 +45,9 @@ class Job:
         """Only its settings, which do not need its pipeline here. Raises an EngineError."""
         return self._with_settings(
             lambda options: read_config(
-                "job", {key: value for key, value in options.items() if key not in _NO_SETTINGS}
+                "job",
+                {key: value for key, value in options.items() if key not in _NO_SETTINGS},
+                variables={},
             )
         )
 
@@ -94,7 +96,8 @@ def plan(parameters: dict[str, Any]) -> Plan:
     target, arguments = options.pop("target"), options.pop("arguments")
     with _here(target) as path:
         pipeline, function = load_pipeline(path, arguments)
-    return Plan.of(pipeline, read_config(function, options))
+    # Its pods have no variables of this shell.
+    return Plan.of(pipeline, read_config(function, options, variables={}))
 
 
 def bound(target: str, arguments: Sequence[str]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from engine.cli.arguments import split_assignments
+from engine.arguments import split_assignments
 from engine.errors import ConfigError
 from k8s.manifests import Document, Pod, name, of_kind, pods
 

@@ -14,20 +14,21 @@ import sys
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar, get_args, get_type_hints
+from typing import Any, NoReturn, TypeVar, get_args
 
 import click
 
 from engine import console
-from engine.cli.arguments import split_assignments, value_of
+from engine.arguments import split_assignments
 from engine.cli.help import Group
 from engine.cli.pipeline import PipelineCommand
 from engine.cli.program import load_pipeline
 from engine.cli.stop import SIGTERM_STATUS, stopped_by_signals
-from engine.config import JobConfig, Progress, Runtime, Strategy, Transport
+from engine.config import JobConfig, Progress, Runtime, Strategy, Transport, read_file
+from engine.environment import configured, settings_of
 from engine.errors import ConfigError, EngineError, JobCancelled, JobStopped, is_debugging
 from engine.installation.distribution import DISTRIBUTION
-from engine.job import finished, open_launcher, submit
+from engine.job import finished, open_launcher, submit_configured
 from engine.plan import Plan
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -193,7 +194,7 @@ def run(
     config = read_config(name, options)
     by: list[signal.Signals] = []
     try:
-        with stopped_by_signals(handle := submit(pipeline, config), drain_seconds) as by:
+        with stopped_by_signals(handle := submit_configured(pipeline, config), drain_seconds) as by:
             result = finished(handle)
     except (JobCancelled, KeyboardInterrupt) as stopped:
         if isinstance(stopped, JobStopped) and not by:
@@ -240,27 +241,23 @@ def plan(target: str, arguments: tuple[str, ...], mermaid: bool, **options: Any)
     click.echo(render(planned.logical, planned.execution, placement, planned.ways))
 
 
-def read_config(name: str, options: Mapping[str, Any]) -> JobConfig:
-    """The settings that options of a command say, over those of the file that `config` names."""
+def read_config(
+    name: str, options: Mapping[str, Any], variables: Mapping[str, str] = os.environ
+) -> JobConfig:
+    """The settings of a command: its options, over the environment, over the file of `config`."""
     settings = {key: value for key, value in options.items() if value is not None}
     path = settings.pop("config", None)
     if settings.pop("insecure"):
         settings["encryption"] = False
     settings |= read_settings(settings.pop("more"))
-    if path is not None:
-        return JobConfig.read(path, **settings)
-    return JobConfig.of({"name": name, **settings})
+    below = {"name": name} if path is None else read_file(path)
+    return configured(below, settings, variables)
 
 
 def read_settings(texts: Iterable[str]) -> dict[str, Any]:
     """The values of `--set`, in the types of the settings; unknown names keep their texts."""
-    types = get_type_hints(JobConfig)
     given = split_assignments(texts, "--set")
-    named = {key.replace("-", "_"): value for key, value in given.items()}
-    return {
-        key: value_of(key, value, types[key]) if key in types else value
-        for key, value in named.items()
-    }
+    return settings_of({key.replace("-", "_"): text for key, text in given.items()})
 
 
 def show_output(output: Any, top: int) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from engine.cli.arguments import parameters_of, type_name
+from engine.arguments import parameters_of, type_name
 from engine.cli.program import find_pipeline
 
 

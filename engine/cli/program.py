@@ -24,7 +24,7 @@ from typing import Any
 
 import cloudpickle
 
-from engine.cli.arguments import call_arguments, split_assignments
+from engine.arguments import call_arguments, split_assignments
 from engine.errors import ConfigError, EngineError, did_you_mean
 from engine.graph.declaration import Declaration, OpenStream
 from engine.installation import shadows

@@ -15,7 +15,7 @@ from uuid import UUID
 
 import pytest
 
-from engine.cli.arguments import call_arguments, split_assignments, value_of
+from engine.arguments import call_arguments, split_assignments, value_of
 from engine.errors import ConfigError
 
 if TYPE_CHECKING:
