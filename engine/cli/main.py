@@ -20,10 +20,12 @@ import click
 
 from engine import console
 from engine.arguments import split_assignments
+from engine.cli.completion import answer, files
 from engine.cli.help import Group
 from engine.cli.pipeline import PipelineCommand
-from engine.cli.program import load_pipeline
+from engine.cli.program import file_of, load_pipeline
 from engine.cli.stop import SIGTERM_STATUS, stopped_by_signals
+from engine.cli.watch import run_watched
 from engine.config import JobConfig, Progress, Runtime, Strategy, Transport, read_file
 from engine.environment import configured, settings_of
 from engine.errors import ConfigError, EngineError, JobCancelled, JobStopped, is_debugging
@@ -38,6 +40,7 @@ def main() -> NoReturn:
     """Run the command line and exit with its status."""
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(SIGTERM_STATUS))
+    answer(commands)
     run_command(commands)
 
 
@@ -78,6 +81,7 @@ def _program() -> str:
 _TOOLS = {
     "bench": "benchmarks.command",
     "checkpoint": "engine.cli.checkpoint",
+    "completion": "engine.cli.completion",
     "dev": "engine.cli.dev",
     "doctor": "engine.cli.doctor",
     "jobs": "engine.cli.jobs:jobs",
@@ -112,7 +116,7 @@ def job_options(command: Command) -> Command:
     """Options that every command has which plans or runs a job."""
     for option in reversed(
         [
-            click.argument("target", metavar="FILE[:NAME]"),
+            click.argument("target", metavar="FILE[:NAME]", shell_complete=files),
             click.argument("arguments", metavar="[NAME=VALUE]...", nargs=-1),
             click.option("--config", type=click.Path(), help="TOML or YAML file of settings."),
             click.option("--parallelism", "-p", type=int, help="Tasks per operator [1]."),
@@ -168,17 +172,24 @@ def job_options(command: Command) -> Command:
     help="On SIGTERM, end the sources and finish what is under way for so long. 0: at once.",
 )
 @click.option("--top", default=10, help="Entries to print of what a sink gathered.")
+@click.option(
+    "--watch",
+    is_flag=True,
+    help="Begin anew, from a checkpoint if there are some, when FILE changes.",
+)
 def run(
     target: str,
     arguments: tuple[str, ...],
     as_json: bool,
     top: int,
     drain_seconds: float,
+    watch: bool,
     **options: Any,
 ) -> None:
     """Run the pipeline NAME in FILE, or that a function NAME returns; its arguments follow.
 
-    NAME is by default `pipeline`, the name of the file, or the only pipeline that FILE has.
+    NAME is by default `pipeline`, the name of the file, or the only pipeline that FILE has. FILE
+    may be a module, such as my.module, that Python finds from the current folder.
     `oka run FILE --help` lists the arguments. Values have the types that the function's parameters
     have, such as flag=true, seconds=0.5 or path=data; several stand between commas: sizes=1,2,3.
     Ctrl-C stops the job: what its sources have emitted goes through, files get their names and the
@@ -190,6 +201,10 @@ def run(
     """
     if as_json:
         options["progress"] = "json"
+    if watch:
+        resumes = read_config("job", options).checkpoints is not None
+        file = options["config"]
+        sys.exit(run_watched(file_of(target), None if file is None else Path(file), resumes))
     pipeline, name = load_pipeline(target, arguments)
     config = read_config(name, options)
     by: list[signal.Signals] = []

@@ -1,15 +1,18 @@
-"""A user's file with a pipeline, the argument of `oka run`.
+"""A user's file or module with a pipeline, the argument of `oka run`.
 
-It is imported as `python FILE` would run it: its folder comes first on the path, whatever the
-current one is, and workers can import modules beside it, too. The pipeline is one of these:
+A file is imported as `python FILE` would run it: its folder comes first on the path, whatever the
+current one is, and workers can import modules beside it, too. What is no file is a module, imported
+as `python -m MODULE` would: the current folder comes first on the path. The pipeline is one of:
 
-1. what FILE:NAME names: a function that returns a pipeline, a pipeline, or a list of them;
+1. what FILE:NAME names, or MODULE:NAME: a function that returns a pipeline, a pipeline, or a list
+   of them;
 2. else the variable `pipeline`, or the one with the file's name;
 3. else the only variable that is a pipeline, that is, what `.sink(…)` returned.
 """
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import inspect
 import re
@@ -17,6 +20,7 @@ import sys
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
@@ -38,7 +42,7 @@ def load_pipeline(target: str, arguments: Sequence[str]) -> tuple[Any, str]:
     found, name, values = bind_pipeline(target, arguments)
     if not callable(found):
         return found, name
-    path, _ = _located(target)
+    path = _located(target).path
     with _user_errors(path, f"{getattr(found, '__name__', name)}() in {path} failed"):
         return found(**values), name
 
@@ -49,7 +53,7 @@ def bind_pipeline(target: str, arguments: Sequence[str]) -> tuple[Any, str, dict
     Raises ConfigError for an argument that the function does not take.
     """
     found, name = find_pipeline(target)
-    path, _ = _located(target)
+    path = _located(target).path
     given = split_assignments(arguments, "an argument")
     if not callable(found):
         if given:
@@ -71,37 +75,84 @@ def bind_pipeline(target: str, arguments: Sequence[str]) -> tuple[Any, str, dict
 
 def find_pipeline(target: str) -> tuple[Any, str]:
     """The object of FILE[:NAME], a function or a pipeline, and its name."""
-    path, name = _located(target)
-    return _chosen(_load(path), path, name), name or path.stem
+    place = _located(target)
+    return _chosen(_load(place), place), place.name or place.stem
 
 
-def _located(target: str) -> tuple[Path, str]:
-    """The file, and the name after the colon or nothing."""
+def file_of(target: str) -> Path:
+    """The file that has the pipeline; raises ConfigError if there is none."""
+    return _located(target).path
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a pipeline is: its file, the name behind the colon, and the module if one is named."""
+
+    path: Path
+    name: str
+    module: str | None = None
+
+    @property
+    def stem(self) -> str:
+        """What the pipeline may be called by default."""
+        return self.path.stem if self.module is None else self.module.rpartition(".")[2]
+
+
+def _located(target: str) -> _Place:
     file, colon, name = target.rpartition(":")
     if not colon or Path(target).exists():
         file, name = target, ""
     path = Path(file)
-    if not path.is_file():
-        wrong = "is a folder" if path.is_dir() else "does not exist"
-        raise ConfigError(f"pipeline file {file!r} {wrong}")
-    return path, name
+    if path.is_file():
+        return _Place(path, name)
+    if path.suffix != ".py" and all(part.isidentifier() for part in file.split(".")):
+        if (found := _found(file)) is not None:
+            return _Place(found, name, file)
+        hint = f"nor is there a module {file} here or on the path of Python"
+    else:
+        hint = None
+    wrong = "is a folder" if path.is_dir() else "does not exist"
+    raise ConfigError(f"pipeline file {file!r} {wrong}", hint)
 
 
-def _load(path: Path) -> ModuleType:
-    """Import the file under a name of its own; its functions travel to workers by value."""
-    folder = path.resolve().parent
+def _found(module: str) -> Path | None:
+    """The file of a module that can be imported from the current folder."""
+    _begin_path(Path.cwd())
+    with _user_errors(Path.cwd(), f"the package of {module} cannot be loaded"):
+        try:
+            spec = importlib.util.find_spec(module)
+        except ModuleNotFoundError as error:
+            if error.name is not None and f"{module}.".startswith(f"{error.name}."):
+                return None
+            raise
+    if spec is None or spec.origin is None or not Path(spec.origin).is_file():
+        return None
+    return Path(spec.origin)
+
+
+def _begin_path(folder: Path) -> None:
     if (hiding := shadows.hiding(folder)) is not None:
         raise ConfigError(shadows.told(*hiding), shadows.HINT)
-    file = str(path.absolute())
+    sys.path[:] = dict.fromkeys([str(folder), *sys.path])
+
+
+def _load(place: _Place) -> ModuleType:
+    """Import the file; its functions travel to workers by value."""
+    if place.module is not None:
+        with _user_errors(place.path, f"{place.module} cannot be loaded"):
+            module = importlib.import_module(place.module)
+        cloudpickle.register_pickle_by_value(module)
+        return module
+    _begin_path(place.path.resolve().parent)
+    file = str(place.path.absolute())
     name = _module_name(file)
     spec = importlib.util.spec_from_file_location(name, file, loader=SourceFileLoader(name, file))
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.path[:] = dict.fromkeys([str(folder), *sys.path])
     sys.modules[name] = module
     try:
-        with _user_errors(path, f"{path} cannot be loaded"):
+        with _user_errors(place.path, f"{place.path} cannot be loaded"):
             spec.loader.exec_module(module)
     except BaseException:
         del sys.modules[name]
@@ -127,16 +178,17 @@ def _file_of(name: str) -> str | None:
     return None if spec is None else spec.origin or "a folder"
 
 
-def _chosen(module: ModuleType, path: Path, name: str) -> Any:
+def _chosen(module: ModuleType, place: _Place) -> Any:
     """What of the module to run."""
+    name = place.name
     has = {key: value for key, value in vars(module).items() if not isinstance(value, ModuleType)}
-    for wanted in [name] if name else ["pipeline", path.stem]:
+    for wanted in [name] if name else ["pipeline", place.stem]:
         if wanted in has:
             return has[wanted]
     pipelines = _pipelines(has)
     if not name and len(pipelines) == 1:
         return has[pipelines[0]]
-    raise _nothing_chosen(path, name, has, pipelines)
+    raise _nothing_chosen(place, has, pipelines)
 
 
 def _pipelines(has: Mapping[str, Any]) -> list[str]:
@@ -158,9 +210,8 @@ def _streams(has: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _nothing_chosen(
-    path: Path, name: str, has: Mapping[str, Any], pipelines: Sequence[str]
-) -> ConfigError:
+def _nothing_chosen(place: _Place, has: Mapping[str, Any], pipelines: Sequence[str]) -> ConfigError:
+    path, name = place.module or place.path, place.name
     listed = ", ".join(pipelines)
     if name:
         there = (
@@ -178,7 +229,7 @@ def _nothing_chosen(
             f"end one with a sink, such as pipeline = {streams[-1]}.sink(Collect())",
         )
     return ConfigError(
-        f"{path} has no function pipeline() or {path.stem}(), and no variable that is a pipeline",
+        f"{path} has no function pipeline() or {place.stem}(), and no variable that is a pipeline",
         "oka run FILE:NAME names another; a program that calls execute is run by python",
     )
 
@@ -201,5 +252,5 @@ def _user_errors(path: Path, what: str) -> Iterator[None]:
         raise ConfigError(f"{what}\n\n{''.join(told.format()).rstrip()}", hint) from error
 
 
-_NOT_USERS = (str(Path(__file__).parents[1]), "<frozen importlib")
+_NOT_USERS = (str(Path(__file__).parents[1]), "<frozen importlib", importlib.__file__)
 _RELATIVE = "as with `python FILE`, it is in no package: import what lies beside it by its name"

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,9 +14,10 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from engine.arguments import type_name
 from engine.cli.help import Group, first_sentence
 from engine.cli.main import commands, show_output
-from engine.cli.pipeline import arguments, type_name
+from engine.cli.pipeline import arguments
 from engine.errors import ConfigError
 
 ROOT = Path(__file__).parents[3]
@@ -186,3 +191,33 @@ def test_a_command_with_a_mistake_of_its_own_raises_it(
     broken = Group("oka", modules={"own": "own_command"})
     with pytest.raises(ModuleNotFoundError, match="there_is_no_such_module"):
         CliRunner().invoke(broken, ["own"], catch_exceptions=False)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("oka sav", ["plain,savepoint"]),
+        ("oka run --check", ["plain,--checkpoints"]),
+        ("oka run some", ["file,some"]),
+        ("oka run job.py --runtime r", ["plain,ray"]),
+        ("oka nothing", [""]),
+    ],
+)
+def test_what_a_shell_is_told(words: str, expected: list[str]) -> None:
+    variables = {"COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
+    asked = subprocess.run(
+        [sys.executable, "-c", "from engine.cli.main import main; main()"],
+        env={**os.environ, **variables, "_OKA_COMPLETE": "bash_complete"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert asked.stdout.splitlines() == expected
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_is_given_what_it_runs(shell: str) -> None:
+    script = shown("completion", shell)
+    assert f"_OKA_COMPLETE={shell}_complete" in script
+    if shutil.which(shell):
+        subprocess.run([shell, "-n"], input=script, text=True, check=True)

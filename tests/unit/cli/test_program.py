@@ -189,3 +189,46 @@ def test_a_package_that_hides_okas_own_is_named(
     target = written(tmp_path, "import benchmarks.recovery.soak")
     written(tmp_path, "", "benchmarks/__init__.py")
     assert f"{tmp_path}/benchmarks/__init__.py hides Oka's package 'benchmarks'" in refused(target)
+
+
+@pytest.mark.parametrize(
+    ("target", "name"),
+    [
+        ("watched", "watched"),
+        ("watched:pipeline", "pipeline"),
+        ("parts.watched", "watched"),
+        ("parts.watched:mine", "mine"),
+        ("parts", "parts"),
+    ],
+)
+def test_a_module_that_python_finds_from_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str, name: str
+) -> None:
+    text = "\ndef mine(n: int = 2): return numbers.map(lambda x: x * n).sink(Collect())\n"
+    written(tmp_path, f"pipeline = numbers.sink(Collect()){text}", "watched.py")
+    beside = f"from .beside import numbers\npipeline = numbers.sink(Collect()){text}"
+    written(tmp_path, beside, "parts/watched.py")
+    written(tmp_path, "", "parts/beside.py")
+    written(tmp_path, "pipeline = numbers.sink(Collect())", "parts/__init__.py")
+    monkeypatch.chdir(tmp_path)
+    found, called = output(target, *(["n=1"] if name == "mine" else []))
+    assert (found, called) == (ONE, name)
+
+
+def test_modules_that_there_are_not_or_that_fail(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(tmp_path, "import there_is_no_such_module", "failing.py")
+    written(tmp_path, "1 / 0", "broken/__init__.py")
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path)
+    for target in ("absent", "absent.deep", "sys"):
+        told = f"'{target}' does not exist\n\nhint: nor is there a module {target}"
+        assert told in refused(target)
+    assert "there_is_no_such_module" in refused("failing.deep")
+    assert "'empty' is a folder" in refused("empty")
+    told = refused("failing")
+    assert told.startswith("failing cannot be loaded\n\nTraceback")
+    assert "importlib/__init__.py" not in told
+    assert "ZeroDivisionError" in refused("broken.deep")
+    assert refused("json").startswith("json has no function pipeline() or json()")
