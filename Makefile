@@ -17,7 +17,7 @@ export RAY_USAGE_STATS_ENABLED := 0
 # of one task took 0.78 CPU seconds rather than 0.40 (Intel Xeon, 2026-11-23).
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help build wheel smoke wordcount test lint format rust-test loom python-test stubs fuzz soak chaos kafka-kills tables natives rescales nexmark load s3-server bench bench-check peers first-hour k8s-check k8s-tools k8s-kuberay clean
+.PHONY: help build wheel smoke wordcount test lint format rust-test loom python-test docs stubs fuzz soak chaos kafka-kills tables natives rescales nexmark load s3-server bench bench-check peers first-hour k8s-check k8s-tools k8s-kuberay clean
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
@@ -27,7 +27,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@echo "setting up $(VENV) and building the Rust core: a few minutes the first time"
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet maturin
-	$(BIN)/maturin develop --release --locked --extras ray,arrow,kafka,avro,otlp,bench,report,dev
+	$(BIN)/maturin develop --release --locked --extras ray,arrow,kafka,avro,otlp,bench,report,docs,dev
 	@touch $@
 
 $(BUILT): $(INSTALLED) $(RUST)
@@ -119,6 +119,10 @@ loom: ## the lock-free ring under every interleaving of its threads
 # would fall behind where there are two cores, and tests wait with limits.
 python-test: $(BUILT) $(PROGRAMS) $(K8S_TOOLS) ## tests of the packages, real Ray included
 	$(BIN)/python tests/run.py --numprocesses 3 --dist loadgroup --no-loadscope-reorder
+
+docs: $(BUILT) ## the site of the documentation, in target/docs: a warning fails, such as a link to what is not there
+	$(BIN)/python -m sphinx -W --keep-going -q -c docs -b html . target/docs
+	@echo "target/docs/index.html"
 
 stubs: $(INSTALLED) ## write engine/_native.pyi anew from the Rust types and docs
 	$(BIN)/maturin generate-stubs --manifest-path rust/native/Cargo.toml --out .

@@ -83,7 +83,8 @@ class JobConfig:
     a JSON line, or nothing.
 
     metrics_port: port on which the driver answers scrapes of Prometheus, at /metrics; 0 takes any
-    that is free, and says which. None: it listens on none. docs/metrics.md has the metrics.
+    that is free, and says which. None: it listens on none. docs/reference/metrics.md has the
+    metrics.
 
     metrics_host: address of that port. Other machines reach it with 0.0.0.0; there is no password.
 
@@ -91,7 +92,8 @@ class JobConfig:
     the extra `otlp`.
 
     ui_port: port of this machine on which the driver shows the job to a browser, as `oka run --ui`
-    and docs/ui.md have it; 0 takes any that is free. The link, with its token, is on stderr.
+    and docs/reference/ui.md have it; 0 takes any that is free. The link, with its token, is on
+    stderr.
 
     checkpoints: where checkpoints go, a folder or "s3://bucket/prefix". None: none are taken, and
     the job fails with the first worker.

@@ -50,8 +50,8 @@ def check(logical: LogicalGraph, found: Mapping[int, str], job: Native) -> None:
             raise GraphError(
                 f"operator {operator.name!r} is to run natively, and its function "
                 f"{way.removeprefix('Python: ')}",
-                hint="docs/native-functions.md has what is understood; native='auto' leaves the "
-                "rest to Python",
+                hint="docs/reference/native-functions.md has what is understood; "
+                "native='auto' leaves the rest to Python",
             )
 
 

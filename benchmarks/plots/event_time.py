@@ -1,7 +1,7 @@
-"""The picture of event time in `docs/time.md`: records, watermark, windows and late records.
+"""The picture of event time in the docs: records, watermark, windows and late records.
 
-`python -m benchmarks.plots.event_time docs/time.png` draws it again. It shows a job on a virtual
-clock, so that it is the same on every machine.
+`python -m benchmarks.plots.event_time docs/images/time.png` draws it again. It shows a job on a
+virtual clock, so that it is the same on every machine.
 """
 
 from __future__ import annotations

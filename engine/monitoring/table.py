@@ -6,7 +6,7 @@ from engine.monitoring.families import all_families
 
 
 def table() -> str:
-    """A row for each name, in the order of their declaration; docs/metrics.md has it."""
+    """A row for each name, in the order of their declaration; docs/reference/metrics.md has it."""
     rows = ["| name | kind | labels | |", "|---|---|---|---|"]
     for family in all_families():
         labels = ", ".join(family.labels)

@@ -325,5 +325,5 @@ _modules: frozenset[str] = frozenset()
 """The modules that state may import."""
 IMPORT_HINT = (
     "import it at the top of the pipeline's file, or in a module that this imports; "
-    "docs/recovery.md, Security, says why"
+    "docs/explanation/recovery.md, Security, says why"
 )

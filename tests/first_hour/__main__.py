@@ -106,7 +106,7 @@ def main() -> None:
 
 def steps(clone: Path, project: Path, whole: bool) -> Iterator[Step]:
     """What README says, in its order. The commands are README's own."""
-    said = readme.commands(clone / "README.md")
+    said = readme.commands(*(clone / page for page in readme.COMMANDS))
     commands = [re.sub(r"\s+# .*", "", command) for command in said]
     activate = next(command for command in commands if command.startswith("source "))
     yield Step(clone, _one(commands, "make wordcount"))
@@ -138,8 +138,8 @@ def _interrupted(command: str) -> str:
 
 
 def _programs(clone: Path) -> dict[str, str]:
-    """README's programs, by the names of their files."""
-    programs = readme.programs(clone / "README.md")
+    """Programs of README and of what it leads to, by the names of their files."""
+    programs = readme.programs(*(clone / page for page in readme.PROGRAMS))
     return {f"program_{n}.py" if n else "first.py": text for n, text in enumerate(programs)}
 
 

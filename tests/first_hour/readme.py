@@ -1,23 +1,33 @@
-"""What a reader of a Markdown file would type: its Python programs, and its commands."""
+"""What a reader of Markdown files would type: their Python programs, and their commands."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
+PROGRAMS = ("README.md", "docs/reference/s3.md")
+"""Pages whose programs run as processes: README, and the one whose program needs a server."""
+COMMANDS = (
+    *("README.md", "docs/reference/running.md", "docs/reference/models.md", "docs/reference/s3.md"),
+    *("docs/reference/failures.md", "docs/howto/measure.md"),
+)
+"""Pages whose commands are run."""
 
-def programs(file: Path) -> list[str]:
+
+def programs(*files: Path) -> list[str]:
     """The fenced blocks of Python, in order."""
-    return re.findall(r"^```python\n(.*?)^```$", file.read_text(), re.MULTILINE | re.DOTALL)
+    text = "\n".join(file.read_text() for file in files)
+    return re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
-def commands(file: Path) -> list[str]:
+def commands(*files: Path) -> list[str]:
     """The commands, without repetitions: indented lines that are no list item's text, and spans.
 
     A line that ends in a backslash goes on in the next. A span is a command if it begins with the
     name of a program.
     """
-    text = re.sub(r"^```.*?^```$", "", file.read_text(), flags=re.MULTILINE | re.DOTALL)
+    text = "\n".join(file.read_text() for file in files)
+    text = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
     lines = re.findall(r"^(?: {4}| {7})(\S.*(?:(?<=\\)\n.*)*)", text, re.MULTILINE)
     spans = re.findall(r"(?<!`)`([^`]+)`(?!`)", re.sub(r"^(?: {4}| {7}).*", "", text, flags=re.M))
     found = [line.replace("\\\n", " ") for line in lines]

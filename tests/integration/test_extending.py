@@ -1,4 +1,4 @@
-"""The program of docs/extending.md, as it stands there, and beside a failure."""
+"""The program of docs/howto/extending.md, as it stands there, and beside a failure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 from tests.first_hour import readme
 
 ROOT = Path(__file__).parents[2]
-PROGRAM, CHECKS = readme.programs(ROOT / "docs/extending.md")
+PROGRAM, CHECKS = readme.programs(ROOT / "docs/howto/extending.md")
 FAILS_ONCE = """
 class MedianFunction(MedianFunction):
     def process(self, batch):

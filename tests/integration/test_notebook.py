@@ -16,7 +16,7 @@ from tests.kernels import Kernel, close_loop, kernel
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
-EXAMPLE = Path(__file__).parents[2] / "docs" / "notebook.ipynb"
+EXAMPLE = Path(__file__).parents[2] / "docs/howto/notebook.ipynb"
 
 BEGINNING = """
 import itertools, sys, time

@@ -1,4 +1,4 @@
-"""README, as its reader takes it: every program and every command in it does what it should.
+"""README and what it leads to, as readers take it: programs and commands do what they should.
 
 Programs and commands run for real, in a folder of a user's, with less to do where SHORTER says so.
 Not run here, because they are out of scale, are:
@@ -31,9 +31,8 @@ from tests.first_hour import __main__ as first_hour
 from tests.first_hour import readme
 from tests.unit.installation.test_distribution import PROJECT, ROOT
 
-README = ROOT / "README.md"
-PROGRAMS = readme.programs(README)
-COMMANDS = readme.commands(README)
+PROGRAMS = readme.programs(*(ROOT / page for page in readme.PROGRAMS))
+COMMANDS = readme.commands(*(ROOT / page for page in readme.COMMANDS))
 BIN = Path(sys.executable).parent
 SHORTER = {
     "seconds=5": "seconds=0.5",
@@ -220,7 +219,9 @@ RULES: dict[str, Callable[[str, pytest.FixtureRequest], None]] = {
 }
 
 
-@pytest.mark.parametrize("file", ["benchmarks/README.md", "k8s/README.md", "CONTRIBUTING.md"])
+@pytest.mark.parametrize(
+    "file", ["benchmarks/README.md", "benchmarks/RESULTS.md", "k8s/README.md", "CONTRIBUTING.md"]
+)
 def test_commands_of_other_pages_have_such_options(file: str) -> None:
     found = readme.commands(ROOT / file)
     assert found

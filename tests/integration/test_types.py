@@ -1,6 +1,6 @@
-"""Programs as a type checker sees them: those of README, and what users override.
+"""Programs as a type checker sees them: those of README and the docs, and what users override.
 
-README's programs leave annotations out, so that functions without them are let through; all else is
+Their programs leave annotations out, so that functions without them are let through; all else is
 as strict as mypy can be. It finds Oka as installed, by its `py.typed`.
 """
 

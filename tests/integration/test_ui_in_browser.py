@@ -1,6 +1,7 @@
 """The page in a real browser, of real jobs: Debian's Chromium, by Playwright.
 
-With `SCREENSHOTS=docs` in the environment, the pictures of docs/ui.md are made anew.
+With `SCREENSHOTS=docs/images` in the environment, the pictures of docs/reference/ui.md are made
+anew.
 """
 
 from __future__ import annotations

@@ -216,7 +216,7 @@ def test_events_that_last_too_short_are_left_out_of_the_latency(
 
 
 def test_what_differs_from_the_benchmark_is_told_in_its_report() -> None:
-    report = " ".join((Path(nexmark.__file__).parents[1] / "README.md").read_text().split())
+    report = " ".join((Path(nexmark.__file__).parents[1] / "RESULTS.md").read_text().split())
     assert set(sql.DIFFERENCES) <= set(QUERIES)
     for query, difference in sql.DIFFERENCES.items():
         assert f"- `{query}`: {difference}." in report
