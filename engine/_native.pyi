@@ -372,8 +372,13 @@ class DecodeError(ValueError):
 @final
 class Digests:
     """
-    What entries of keyed state were at one time: 16 bytes for each.
+    What entries of keyed state were at one time: 20 bytes for each.
     """
+    @property
+    def oldest(self, /) -> int | None:
+        """
+        Since when there has been the key that has been there longest; None if there is none.
+        """
 
 @disjoint_base
 class EncodeError(TypeError):
@@ -494,6 +499,10 @@ class HttpGateway:
     def close(self, /) -> None:
         """
         Ends requests under way with 503, and `take`; idempotent.
+        """
+    def codes(self, /) -> dict[int, int]:
+        """
+        How many answers there were of each status, without those to probes.
         """
     def counts(self, /) -> tuple[int, int, int, int]:
         """
@@ -747,9 +756,10 @@ class KeyedEntries:
         hash with a new or changed entry, and the hashes without entries left, as little-endian numbers.
         None if the changes take more than `most` bytes.
         """
-    def digests(self, /) -> "Digests":
+    def digests(self, /, before: "Digests | None" = None, now: "int" = 0) -> "Digests":
         """
-        What they are, for `changes` of a later time.
+        What they are at the time `now`, in seconds of any clock, for `changes` of a later time. `before` is
+        what they were the last time.
         """
     @staticmethod
     def from_bytes(data: "bytes | memoryview", length: "int") -> "KeyedEntries":

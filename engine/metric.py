@@ -7,15 +7,16 @@ systems are told (`engine.monitoring`) follow.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import repeat
 from operator import attrgetter
 from typing import Any, Literal, TypeAlias
 
-Merge: TypeAlias = Literal["sum", "max", "way"]
-"""How a job merges its tasks' values: their sum, the largest, or the largest of each vertex,
-summed up along a record's way."""
+Merge: TypeAlias = Literal["sum", "max", "way", "each"]
+"""How a job merges its tasks' values: their sum, the largest, the largest of each vertex, summed up
+along a record's way, or, of mappings to counts, the sum of each."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,8 @@ class Metric:
     """Whether a task counts on behind a restart, from what it had counted at the checkpoint."""
     exposed: str | None = None
     """Its name in monitoring systems, in seconds or bytes; a counter ends in `_total`."""
+    by: str | None = None
+    """What the keys of a mapping to counts are: the label that they are exposed by."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """What tells it from others that are exposed by the same name, whose help is in `SHARED`."""
     of_job: bool = False
@@ -50,7 +53,10 @@ class Metric:
 
 def metric(merge: Merge, unit: str, what: str, default: Any = 0, **told: Any) -> Any:
     """Declare a field of a dataclass as a metric; without a default where that is `MISSING`."""
-    return field(default=default, metadata={_KEY: Metric(merge, unit, what, **told)})
+    metadata = {_KEY: Metric(merge, unit, what, **told)}
+    if merge == "each":
+        return field(default_factory=dict, metadata=metadata)
+    return field(default=default, metadata=metadata)
 
 
 def declared(kind: type) -> dict[str, Metric]:
@@ -333,6 +339,14 @@ class Metrics:
         exposed="oka_http_requests_total",
         labels={"end": "refused"},
     )
+    responses: Mapping[str, int] = metric(
+        "each",
+        "response",
+        "Responses over HTTP by their status, those to requests that came to no task included.",
+        row="responses",
+        exposed="oka_http_responses_total",
+        by="code",
+    )
     model_version: int = metric(
         "max",
         "",
@@ -390,7 +404,9 @@ def merged(tasks: Sequence[tuple[str, Metrics]]) -> dict[str, Any]:
     vertices = [vertex for vertex, _ in tasks]
     columns = zip(*(_values(task) for _, task in tasks), strict=True) if tasks else repeat(())
     return {
-        name: _MERGES[metric.merge](zip(vertices, column, strict=True)) if any(column) else 0
+        name: _MERGES[metric.merge](zip(vertices, column, strict=True))
+        if any(column)
+        else nothing(metric)
         for (name, metric), column in zip(METRICS.items(), columns, strict=False)
     }
 
@@ -400,9 +416,17 @@ def together(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for part in parts:
         for name, value in part.items():
-            before = found.get(name, 0)
-            found[name] = before + value if METRICS[name].merge == "sum" else max(before, value)
+            if name in found:
+                merge = METRICS[name].merge
+                both = (("", found[name]), ("", value))
+                value = _MERGES["max" if merge == "way" else merge](both)
+            found[name] = value
     return found
+
+
+def nothing(metric: Metric) -> Any:
+    """The value of a metric of which nothing is known."""
+    return {} if metric.merge == "each" else 0
 
 
 def in_json(metrics: Metrics) -> dict[str, Any]:
@@ -422,6 +446,13 @@ def _max(values: Iterable[tuple[str, Any]]) -> Any:
     return max((value for _, value in values), default=0)
 
 
+def _each(values: Iterable[tuple[str, Any]]) -> Any:
+    found: Counter[str] = Counter()
+    for _, value in values:
+        found.update(value)
+    return dict(sorted(found.items()))
+
+
 def _along_the_way(values: Iterable[tuple[str, Any]]) -> Any:
     worst: dict[str, Any] = {}
     for vertex, value in values:
@@ -433,4 +464,5 @@ _MERGES: dict[Merge, Callable[[Iterable[tuple[str, Any]]], Any]] = {
     "sum": _sum,
     "max": _max,
     "way": _along_the_way,
+    "each": _each,
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 
 def rate(per_second: float) -> str:
@@ -20,8 +20,10 @@ def counted(number: int, what: str) -> str:
     return f"{number:,} {what if number == 1 else what + 's'}"
 
 
-def measure(value: float, unit: str) -> str:
-    """A time in this unit, bytes, so many of what is counted, or a number."""
+def measure(value: float | Mapping[str, int], unit: str) -> str:
+    """A time in this unit, bytes, so many of what is counted, or a number; or a count of each."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}: {count:,}" for name, count in value.items())
     if unit in _IN_MICROSECONDS:
         return duration(value * _IN_MICROSECONDS[unit])
     if unit == "byte":

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import secrets
 import struct
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
@@ -58,7 +59,7 @@ class SnapshotWriter:
     A file is based on the one before it, whether or not an epoch was stored with that one: a file
     of the running attempt stays until a later epoch is stored, and then as long as a manifest names
     it. With `pickle`, as `TaskContext.pickle` says, values without another encoding are pickled. It
-    keeps 24 bytes in memory for each key of its last file.
+    keeps 28 bytes in memory for each key of its last file.
     """
 
     def __init__(self, storage: Storage, generation: int, *, pickle: bool = False) -> None:
@@ -69,6 +70,8 @@ class SnapshotWriter:
         """All that the last snapshot needs."""
         self._digests: dict[str, Digests] = {}
         """What it had of keyed state."""
+        self._oldest: dict[str, int] = {}
+        """Since when there has been the key that has been there longest, by time.monotonic."""
 
     def write(self, epoch: int, snapshot: TaskSnapshot) -> SnapshotEntry:
         """Write a file, and return the task's entry of the manifest.
@@ -79,7 +82,8 @@ class SnapshotWriter:
         digests = {}
         for identity, state in snapshot.operators.items():
             with keeping(identity, "saved"):  # what was copied alone is encoded now
-                digests[identity] = state.entries.digests()
+                before = self._digests.get(identity)
+                digests[identity] = state.entries.digests(before, int(time.monotonic()))
         base, parts = self._encode(snapshot, digests)
         slug = re.sub(r"[^A-Za-z0-9]+", "-", snapshot.vertex).strip("-")[:60] or "task"
         token = secrets.token_hex(4)  # so that no late writer of a former attempt writes over it
@@ -87,6 +91,9 @@ class SnapshotWriter:
         self._storage.put(name, *parts)
         self._files = (*base, SnapshotFile(name, size(parts), parts[-1].hex()))
         self._digests = digests
+        self._oldest = {
+            identity: each.oldest for identity, each in digests.items() if each.oldest is not None
+        }
         return SnapshotEntry(
             vertex=snapshot.vertex,
             index=snapshot.index,
@@ -100,6 +107,14 @@ class SnapshotWriter:
             sinks=tuple(snapshot.prepared),
             classes=tuple(record_registry.known().items()),
         )
+
+    def oldest_seconds(self, identity: str) -> float:
+        """How long the operator has had the key of its last file that it has had longest.
+
+        That is known since this writer began; 0 where there is no key. Any thread may ask.
+        """
+        since = self._oldest.get(identity)
+        return 0.0 if since is None else max(0.0, time.monotonic() - since)
 
     def _encode(
         self, snapshot: TaskSnapshot, digests: Mapping[str, Digests]

@@ -176,6 +176,13 @@ class OperatorStatistics:
         "Keys of which the operator keeps something, as it was at the last barrier.",
         exposed="oka_operator_checkpointed_keys",
     )
+    oldest_key_ms: float = metric(
+        "max",
+        "ms",
+        "How long the operator has had the key that it has had longest, as checkpoints show it; "
+        "since the task began at most.",
+        exposed="oka_operator_oldest_key_seconds",
+    )
 
     def __add__(self, other: OperatorStatistics) -> OperatorStatistics:
         return OperatorStatistics(

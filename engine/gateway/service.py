@@ -377,14 +377,13 @@ class Gateway(Service):
                 time.sleep(_LOOK_SECONDS)
 
     def metrics(self) -> Mapping[str, Any]:
-        """How requests have ended."""
+        """How requests have ended, and the statuses of answers."""
         if self.server is None:
             return {}
         names = ("answered", "expired", "disconnected", "refused")
-        return {
-            f"requests_{name}": count
-            for name, count in zip(names, self.server.counts(), strict=True)
-        }
+        ends = zip(names, self.server.counts(), strict=True)
+        codes = {str(code): count for code, count in self.server.codes().items()}
+        return {"responses": codes, **{f"requests_{name}": count for name, count in ends}}
 
     def cancel(self) -> None:
         """End all requests, and the source that waits for some."""

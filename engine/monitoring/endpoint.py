@@ -13,8 +13,8 @@ from prometheus_client.core import (
 )
 from prometheus_client.exposition import choose_encoder
 
-from engine.monitoring.buckets import BOUNDS, Buckets
 from engine.monitoring.families import Family
+from engine.report.buckets import BOUNDS, Buckets
 from engine.web.server import HttpServer, QuietHandler, refused
 
 

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple, TypeAlias
 
 from engine.config import JobConfig
 from engine.deployment.description import OperatorStatistics, TaskStatistics
 from engine.metric import SHARED, Metric, declared
-from engine.monitoring.buckets import Buckets, buckets
-from engine.monitoring.totals import Key, Totals, is_counter
+from engine.monitoring.totals import ALONE, Key, Totals, is_counter
 from engine.network import LatencyHistogram
+from engine.report.buckets import Buckets, buckets
 from engine.report.provenance import versions
 from engine.report.samples import Sample
 
@@ -112,12 +112,12 @@ class Exposition:
         totals = [dict(self._totals[vertex, task.index].values()) for task in tasks]
         of_vertex = {**self._job, "vertex": _text(vertex)}
         labels = [{**of_vertex, "task": str(task.index)} for task in tasks]
-        told = [(each, _values(each, None, tasks, totals)) for each in _OF_TASKS]
+        told = [one for each in _OF_TASKS for one in _told(each, None, tasks, totals)]
         self._add(found, vertex, told, labels)
         for at, operator in enumerate(tasks[0].operators):
             own = [task.operators[at] for task in tasks]
             named = [{**each, "operator": _text(operator.name)} for each in labels]
-            told = [(each, _values(each, at, own, totals)) for each in _OF_OPERATORS]
+            told = [one for each in _OF_OPERATORS for one in _told(each, at, own, totals)]
             self._add(found, f"{vertex}\n{operator.name}", told, named)
 
     def _add(
@@ -171,21 +171,31 @@ def all_families() -> list[Family]:
         for _, metric, name in declarations:
             kind: Kind = "counter" if is_counter(metric) else "gauge"
             told = SHARED.get(name, metric.help)
-            found[name] = Family(name, kind, told, (*labels, *metric.labels))
+            own = (*metric.labels, *(() if metric.by is None else (metric.by,)))
+            found[name] = Family(name, kind, told, (*labels, *own))
     found[_LATENCY] = Family(_LATENCY, "histogram", _LATENCY_HELP, ("job", "operator"))
     return list(found.values())
 
 
-def _values(
+def _told(
     each: Declared,
     at: int | None,
     own: Sequence[TaskStatistics | OperatorStatistics],
     totals: Sequence[Mapping[Key, float]],
-) -> list[float]:
-    """The values of the tasks of a vertex, or of an operator at a place in its chain."""
-    if is_counter(each.metric):
-        return [total[at, each.name] for total in totals]
-    return [getattr(one, each.name) for one in own]
+) -> Iterator[tuple[Declared, list[float]]]:
+    """The values of the tasks of a vertex, or of an operator at a place in its chain.
+
+    Of a metric with several counts, there are some for each of them, whose label has its name.
+    """
+    metric = each.metric
+    if not is_counter(metric):
+        yield each, [getattr(one, each.name) for one in own]
+    elif metric.by is None:
+        yield each, [total[at, each.name, ALONE] for total in totals]
+    else:
+        for which in sorted({key[2] for total in totals for key in total if key[1] == each.name}):
+            named = each._replace(metric=replace(metric, labels={metric.by: which}))
+            yield named, [total.get((at, each.name, which), 0) for total in totals]
 
 
 def _exposed(kind: type) -> list[Declared]:

@@ -24,8 +24,8 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from engine.installation.distribution import DISTRIBUTION
-from engine.monitoring.buckets import BOUNDS, Buckets
 from engine.monitoring.families import Family
+from engine.report.buckets import BOUNDS, Buckets
 
 
 class Exporter:

@@ -8,8 +8,9 @@ from engine.deployment.description import OperatorStatistics, TaskStatistics
 from engine.metric import Metric, declared
 from engine.network import LatencyHistogram
 
-Key = tuple[int | None, str]
-"""An operator of the task, by its place in the chain, or None, and the name of a metric."""
+Key = tuple[int | None, str, str]
+"""An operator of the task, by its place in the chain, or None; the name of a metric; and which of
+several counts it is."""
 
 
 class Totals:
@@ -47,9 +48,7 @@ class Totals:
         shown = dict(self.values())
         self.task = task
         self._least = shown
-        for key, metric, _ in counters(task):
-            if not metric.goes_on:
-                self._added[key] = shown.get(key, 0)
+        self._added |= {key: total for key, total in shown.items() if not _goes_on(key)}
         if has_others:
             self._go_on_from(shown, task)
         if before.latency is not None:
@@ -57,10 +56,10 @@ class Totals:
 
     def values(self) -> Iterator[tuple[Key, float]]:
         """The totals."""
-        for key, _, value in () if self.task is None else counters(self.task):
+        for key, value in () if self.task is None else counters(self.task):
             total = max(value + self._added.get(key, 0), self._least.get(key, 0))
             self._least[key] = total
-            yield key, total
+        yield from self._least.items()
 
     def add_latencies(self, histogram: LatencyHistogram) -> None:
         """Add all latencies that the task has observed."""
@@ -74,18 +73,20 @@ class Totals:
             histogram.merge(past)
 
     def _go_on_from(self, shown: dict[Key, float], task: TaskStatistics) -> None:
-        for key, metric, value in counters(task):
-            if metric.goes_on:
+        for key, value in counters(task):
+            if _goes_on(key):
                 self._added[key] = shown.get(key, 0) - value
 
 
-def counters(task: TaskStatistics) -> Iterator[tuple[Key, Metric, float]]:
+def counters(task: TaskStatistics) -> Iterator[tuple[Key, float]]:
     """The counters of a task and of its operators."""
-    for name, metric in _OF_TASK:
-        yield (None, name), metric, getattr(task, name)
+    for name, metric in _OF_TASK.items():
+        value = getattr(task, name)
+        for which, count in ((ALONE, value),) if metric.by is None else value.items():
+            yield (None, name, which), count
     for at, operator in enumerate(task.operators):
-        for name, metric in _OF_OPERATOR:
-            yield (at, name), metric, getattr(operator, name)
+        for name in _OF_OPERATOR:
+            yield (at, name, ALONE), getattr(operator, name)
 
 
 def is_counter(metric: Metric) -> bool:
@@ -93,7 +94,14 @@ def is_counter(metric: Metric) -> bool:
     return metric.exposed is not None and metric.exposed.endswith("_total")
 
 
-_OF_TASK = [(name, each) for name, each in declared(TaskStatistics).items() if is_counter(each)]
-_OF_OPERATOR = [
-    (name, each) for name, each in declared(OperatorStatistics).items() if is_counter(each)
-]
+def _goes_on(key: Key) -> bool:
+    at, name, _ = key
+    return (_OF_TASK if at is None else _OF_OPERATOR)[name].goes_on
+
+
+ALONE = ""
+"""Of which of several counts one is that is alone."""
+_OF_TASK = {name: each for name, each in declared(TaskStatistics).items() if is_counter(each)}
+_OF_OPERATOR = {
+    name: each for name, each in declared(OperatorStatistics).items() if is_counter(each)
+}

@@ -186,8 +186,11 @@ class Figures:
         """The operators' statistics, with the keys in the task's last snapshot."""
         keys = {} if (kept := self._kept) is None else kept.keys
         for operator, told in zip(self._description.operators, operators, strict=True):
-            number = keys.get(operator.identity)
-            yield replace(told, checkpointed_keys=number) if number else told
+            if number := keys.get(operator.identity):
+                assert self._snapshots is not None
+                oldest_ms = 1e3 * self._snapshots.oldest_seconds(operator.identity)
+                told = replace(told, checkpointed_keys=number, oldest_key_ms=oldest_ms)
+            yield told
 
     def _records(self) -> tuple[int, int]:
         """The records into the task, or out of its source, and those out of its last operator."""
@@ -235,7 +238,10 @@ class OperatorCounts:
 
     def with_metrics(self, since: Mapping[str, Any]) -> dict[str, Any]:
         """The metrics, with the task's measurements since."""
-        return {name: value + self.metrics.get(name, 0) for name, value in since.items()}
+        before = self.metrics
+        return {
+            name: value + before[name] if name in before else value for name, value in since.items()
+        }
 
 
 class ThreadTime:

@@ -45,6 +45,10 @@ class Snapshots:
         self._closed = threading.Event()
         threading.Thread(target=self._run, name="oka-snapshots", daemon=True).start()
 
+    def oldest_seconds(self, identity: str) -> float:
+        """As `SnapshotWriter.oldest_seconds` has it; any thread may ask."""
+        return self._writer.oldest_seconds(identity)
+
     def read(self) -> list[TaskSnapshot]:
         """The snapshot to restore; raises CheckpointError or StorageError, which names the file."""
         return [read_snapshot(self._storage, entry) for entry in self.start.entries]

@@ -124,6 +124,7 @@ def test_counters_go_on_over_restarts_and_rescales(tmp_path: Path) -> None:
     with running(words(), **settings) as (handle, url):
         wait_until(lambda: look(url) and total(url, "oka_job_checkpoints_total") >= 2)
         assert total(url, "oka_operator_checkpointed_keys", operator="count") > 0
+        wait_until(lambda: total(url, "oka_operator_oldest_key_seconds", operator="count") > 1)
         assert total(url, "oka_task_checkpointed_bytes") > 0
         phases = {told["phase"] for told, _ in samples(url)["oka_checkpoint_duration_seconds"]}
         assert phases == {"write", "store", "commit"}
@@ -164,6 +165,9 @@ def test_requests_by_their_ends_and_the_version_of_the_model(tmp_path: Path) -> 
         wait_until(lambda: total(url, "oka_http_requests_total", end="answered") == 1)
         ends = {told["end"] for told, _ in samples(url)["oka_http_requests_total"]}
         assert ends == {"answered", "expired", "disconnected", "refused"}
+        assert Client(port)("GET", "/nowhere")[0] == 404
+        wait_until(lambda: total(url, "oka_http_responses_total", code="404") == 1)
+        assert total(url, "oka_http_responses_total", code="200") == 1
         wait_until(lambda: total(url, "oka_model_version") == 1)
         publish(8)
         wait_until(lambda: Client(port)("GET", "/")[2] == b"8", 60)  # it takes over with a batch

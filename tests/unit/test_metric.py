@@ -4,6 +4,7 @@ import json
 import threading
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -33,11 +34,12 @@ def test_every_metric_reaches_result_table_progress_and_json(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     metric = METRICS[name]
-    found = result(**{name: 7})
+    value: Any = {"200": 7} if metric.merge == "each" else 7
+    found = result(**{name: value})
     in_result = found.to_dict()
-    assert in_result[metric.json or name] == 7
+    assert in_result[metric.json or name] == value
     assert metric.help.endswith((".", "host."))
-    told = metric.text.format(measure(7, metric.unit))
+    told = metric.text.format(measure(value, metric.unit))
     rows = [line.split(maxsplit=1) for line in str(found).splitlines() if line.strip()]
     shown = any(row[0] == metric.row and told in row[1] for row in rows)
     assert shown == (metric.row is not None and metric.alone)
@@ -58,7 +60,7 @@ def test_every_metric_reaches_result_table_progress_and_json(
     progress.take(Sample(0.0, (SimpleNamespace(elapsed_seconds=1.0),)))  # type: ignore[arg-type]
     assert written.wait(60)
     progress.close()
-    assert json.loads(lines[0])[metric.json or name] == 7
+    assert json.loads(lines[0])[metric.json or name] == value
 
 
 def test_names_in_json_stay() -> None:
@@ -84,12 +86,16 @@ def test_a_job_has_the_metrics_of_its_tasks_merged() -> None:
     of_job = Metrics(**merged(tasks))
     assert of_job == Metrics(reconnects=3, memory_bytes=9, clock_uncertainty_us=70)
     assert Metrics(**merged([])) == Metrics()
+    some = [("a", Metrics(responses=each)) for each in ({}, {"404": 1, "200": 2}, {"200": 3})]
+    assert merged(some)["responses"] == {"200": 5, "404": 1}
 
 
 def test_a_task_has_the_metrics_of_its_network_and_services_together() -> None:
     parts = [{"refused_connections": 2, "memory_bytes": 5}, {"refused_connections": 1}, {}]
     assert together(parts) == {"refused_connections": 3, "memory_bytes": 5}
     assert together([{"memory_bytes": 5}, {"memory_bytes": 4}]) == {"memory_bytes": 5}
+    codes = [{"responses": {"200": 1}}, {"responses": {"200": 2, "500": 1}}]
+    assert together(codes) == {"responses": {"200": 3, "500": 1}}
 
 
 def test_what_went_over_channels_is_measured_at_both_ends() -> None:

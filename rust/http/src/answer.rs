@@ -19,8 +19,22 @@ use crate::gateway::{Answer, Exchange, Refusal, Reply, Request};
 use crate::metrics;
 use crate::slots::Id;
 
-/// Answers a request of this connection.
+/// Answers a request of this connection, and counts the status.
 pub(crate) async fn answer(
+    request: HttpRequest<Incoming>,
+    config: &Config,
+    exchange: &Arc<Exchange>,
+    activity: &Arc<Activity>,
+) -> Response<Content> {
+    let is_probe = [HEALTHY, READY, METRICS].contains(&request.uri().path());
+    let response = answer_uncounted(request, config, exchange, activity).await;
+    if !is_probe {
+        exchange.codes.count(response.status());
+    }
+    response
+}
+
+async fn answer_uncounted(
     request: HttpRequest<Incoming>,
     config: &Config,
     exchange: &Arc<Exchange>,

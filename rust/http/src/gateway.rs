@@ -12,6 +12,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use crate::Config;
 use crate::board::Board;
 use crate::budget::{Budget, BudgetFull, BudgetShare};
+use crate::codes::Codes;
 use crate::slots::{Id, Slots};
 
 /// A request that somebody has to answer.
@@ -103,6 +104,8 @@ pub(crate) struct Exchange {
     /// Tasks of the job that have not said that they work.
     awaited: AtomicUsize,
     counters: Counters,
+    /// Of all answers, also of those to requests that did not begin.
+    pub(crate) codes: Codes,
     /// Sockets of the other gateways that listen on its port.
     pub(crate) beside: OnceLock<Vec<PathBuf>>,
 }
@@ -202,6 +205,7 @@ impl Exchange {
             budget: Budget::new(config.max_in_flight_bytes),
             awaited: AtomicUsize::new(config.tasks),
             counters: Counters::default(),
+            codes: Codes::new(),
             beside: OnceLock::new(),
         }
     }

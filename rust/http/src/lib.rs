@@ -15,6 +15,7 @@
 mod answer;
 mod board;
 mod budget;
+mod codes;
 mod connection;
 mod content;
 mod gateway;
@@ -202,6 +203,11 @@ impl Gateway {
     /// How requests have ended.
     pub fn counts(&self) -> Counts {
         self.exchange.counts()
+    }
+
+    /// How many answers there were of each status, ascending; without those to probes.
+    pub fn codes(&self) -> impl Iterator<Item = (u16, u64)> {
+        self.exchange.codes.counted()
     }
 
     /// Ends the requests under way with 503, and [`Self::take`]; idempotent.

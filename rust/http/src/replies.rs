@@ -2,7 +2,7 @@
 //! or from another host over TCP, where both ends prove their keys and all is encrypted.
 //!
 //! A connection begins with a byte that says what it is for. One of work has no more: a task of the
-//! job says that it works. One of metrics gets the gateway's numbers. One of replies has as many as come: each
+//! job says that it works. One of metrics gets what the gateway tells of itself. One of replies has as many as come: each
 //! is its header of fixed length, then the lines of its headers, then the body. One of a stream has a
 //! single reply, and then its pieces, each behind its length, the last of length 0; so a client that
 //! reads slowly holds up its own stream alone.

@@ -15,7 +15,7 @@ fn requests_under_way_and_how_others_have_ended() {
         max_in_flight: 3,
         ..config()
     });
-    assert_eq!(scraped(&gateway), [0, 0, 0, 0, 0]);
+    assert_eq!(scraped(&gateway), ([0, 0, 0, 0, 0], vec![]));
     let mut clients = [(); 3].map(|()| Client::new(&gateway));
     let [answered, gone, slow] = &mut clients;
     answered.send(&post(1)).send("a");
@@ -25,21 +25,26 @@ fn requests_under_way_and_how_others_have_ended() {
     slow.send(&post(2)).send("a"); // and one byte is still to come
     answered.send(&post(1)).send("a");
     take(&gateway, 2);
-    wait_until(|| scraped(&gateway) == [3, 1, 0, 0, 0]);
+    wait_until(|| scraped(&gateway) == ([3, 1, 0, 0, 0], vec![(200, 1)]));
     assert_eq!(Client::new(&gateway).send(&post(0)).status(), 503);
+    let stranger = post(0).replace("secret", "guess");
+    assert_eq!(Client::new(&gateway).send(&stranger).status(), 401);
+    let elsewhere = post(0).replace("/predict", "/other");
+    assert_eq!(Client::new(&gateway).send(&elsewhere).status(), 404);
+    let codes = |closed| vec![(200, 1), (401, 1), (404, 1), (503, closed)];
     let [answered, gone, mut slow] = clients;
     drop(gone);
-    wait_until(|| scraped(&gateway) == [2, 1, 0, 1, 1]);
+    wait_until(|| scraped(&gateway) == ([2, 1, 0, 1, 1], codes(1)));
     gateway.drain();
     slow.send("a");
     assert_eq!(slow.status(), 503);
     assert_eq!(
         scraped(&gateway),
-        [1, 1, 0, 1, 2],
+        ([1, 1, 0, 1, 2], codes(2)),
         "until the last has ended"
     );
     drop(answered);
-    wait_until(|| scraped(&gateway) == [0, 1, 0, 2, 2]);
+    wait_until(|| scraped(&gateway) == ([0, 1, 0, 2, 2], codes(2)));
 }
 
 #[test]
@@ -49,7 +54,7 @@ fn what_expires() {
         ..config()
     });
     assert_eq!(Client::new(&gateway).post("a").status(), 504);
-    wait_until(|| scraped(&gateway) == [0, 0, 1, 0, 0]);
+    wait_until(|| scraped(&gateway) == ([0, 0, 1, 0, 0], vec![(504, 1)]));
 }
 
 /// A scrape comes to one of those that share a port, and gets the sum.
@@ -70,10 +75,13 @@ fn gateways_of_one_port_are_told_as_one() {
     for client in &mut clients {
         client.post("a");
     }
-    wait_until(|| scraped(&one) == [3, 0, 0, 0, 0]);
+    wait_until(|| scraped(&one) == ([3, 0, 0, 0, 0], vec![]));
     gateway_answers(&two, &mut clients[1..]);
+    assert_eq!(Client::new(&one).send(NOWHERE).status(), 404);
+    assert_eq!(Client::new(&two).send(NOWHERE).status(), 404);
     for gateway in [&one, &two] {
-        assert_eq!(scraped(gateway), [1, 2, 0, 0, 0]);
+        let expected = ([1, 2, 0, 0, 0], vec![(200, 2), (404, 2)]);
+        assert_eq!(scraped(gateway), expected);
     }
     for socket in &sockets {
         std::fs::remove_file(socket).unwrap();
@@ -97,8 +105,10 @@ fn post(bytes: usize) -> String {
     format!("POST /predict HTTP/1.1\r\nhost: x\r\n{token}\r\ncontent-length: {bytes}\r\n\r\n")
 }
 
-/// The numbers, of a text that is else as it has to be.
-fn scraped(gateway: &Gateway) -> [u64; 5] {
+const NOWHERE: &str = "GET /nowhere HTTP/1.1\r\nhost: x\r\n\r\n";
+
+/// The numbers, and statuses with theirs, of a text that is else as it has to be.
+fn scraped(gateway: &Gateway) -> ([u64; 5], Vec<(u16, u64)>) {
     let mut client = Client::new(gateway);
     let (status, headers, text) = client
         .send("GET /-/metrics HTTP/1.1\r\nhost: x\r\n\r\n")
@@ -116,16 +126,23 @@ fn scraped(gateway: &Gateway) -> [u64; 5] {
         "oka_requests_total{end=\"expired\"}",
         "oka_requests_total{end=\"disconnected\"}",
         "oka_requests_total{end=\"refused\"}",
+        "# HELP oka_responses_total Responses, by their status.",
+        "# TYPE oka_responses_total counter",
     ];
     assert!(text.ends_with('\n'));
-    assert_eq!(text.lines().count(), names.len(), "{text}");
+    let mut lines = text.lines();
     let mut numbers = Vec::new();
-    for (line, name) in text.lines().zip(names) {
+    for (name, line) in names.into_iter().zip(lines.by_ref()) {
         let rest = line.strip_prefix(name).unwrap_or_else(|| panic!("{line}"));
         numbers.extend(
             rest.strip_prefix(' ')
                 .map(|number| number.parse::<u64>().unwrap()),
         );
     }
-    numbers.try_into().unwrap()
+    let codes = lines.map(|line| {
+        let rest = line.strip_prefix("oka_responses_total{code=\"").unwrap();
+        let (code, count) = rest.split_once("\"} ").unwrap();
+        (code.parse().unwrap(), count.parse().unwrap())
+    });
+    (numbers.try_into().unwrap(), codes.collect())
 }

@@ -1,5 +1,6 @@
 //! The HTTP gateway for Python: requests come and replies go in batches.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -114,6 +115,11 @@ impl HttpGateway {
             counts.disconnected,
             counts.refused,
         )
+    }
+
+    /// How many answers there were of each status, without those to probes.
+    fn codes(&self) -> BTreeMap<u16, u64> {
+        self.gateway.codes().collect()
     }
 
     /// Up to `limit` requests, each made by `make(id, method, target, head, body, deadline)`.

@@ -123,11 +123,15 @@ impl KeyedEntries {
         Ok(read.map_err(|error| not_columns(&error))?.into())
     }
 
-    /// What they are, for `changes` of a later time.
-    #[pyo3(signature = () -> "Digests")]
-    fn digests(&self, py: Python<'_>) -> PyResult<Digests> {
+    /// What they are at the time `now`, in seconds of any clock, for `changes` of a later time. `before` is
+    /// what they were the last time.
+    #[pyo3(signature = (before: "Digests | None" = None, now: "int" = 0) -> "Digests")]
+    fn digests(&self, py: Python<'_>, before: Option<&Digests>, now: u32) -> PyResult<Digests> {
         let entries = self.entries(py)?;
-        Ok(Digests(py.detach(|| EntryDigests::of(entries))))
+        let before = before.map(|each| &each.0);
+        Ok(Digests(
+            py.detach(|| EntryDigests::of(entries, before, now)),
+        ))
     }
 
     /// The changes from the entries of `before` to these, whose digests are `now`: all entries of each
@@ -286,9 +290,18 @@ impl From<Entries> for KeyedEntries {
     }
 }
 
-/// What entries of keyed state were at one time: 16 bytes for each.
+/// What entries of keyed state were at one time: 20 bytes for each.
 #[pyclass(frozen, module = "engine._native")]
 pub(crate) struct Digests(EntryDigests);
+
+#[pymethods]
+impl Digests {
+    /// Since when there has been the key that has been there longest; None if there is none.
+    #[getter]
+    fn oldest(&self) -> Option<u32> {
+        self.0.oldest()
+    }
+}
 
 /// Pairs of a key and a value as entries of keyed state. With `pickle`, what cannot be encoded otherwise
 /// is pickled. Raises EncodeError or KeyExtractError naming the pair.

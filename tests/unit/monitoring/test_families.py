@@ -44,7 +44,7 @@ def test_every_metric_is_exposed_in_base_units_with_a_help(
     if kind is OperatorStatistics:
         one = task("sink", operators=(OperatorStatistics(**values),))  # type: ignore[arg-type]
     else:
-        plain = task("sink").__dict__ | {name: 7}
+        plain = task("sink").__dict__ | {name: {"200": 7} if metric.by == "code" else 7}
         one = TaskStatistics(**plain)
     found = exposed((one,))[metric.exposed]
     scale, ending = {
@@ -83,6 +83,15 @@ def test_names_and_labels_stay() -> None:
     for family in families.values():
         assert (family.kind == "counter") == family.name.endswith("_total")
         assert family.help.endswith(".")
+
+
+def test_counts_of_a_mapping_have_a_label_each_and_stay() -> None:
+    counts: list[dict[str, int]] = [{}, {"200": 5}, {"200": 6, "404": 1}, {"200": 2}]
+    samples = [(task("http", 0, responses=each), task("http", 1)) for each in counts]
+    assert "oka_http_responses_total" not in exposed(samples[0])
+    found = exposed(*samples)["oka_http_responses_total"]
+    told = [(labels["code"], labels["task"], value) for labels, value in found]
+    assert told == [("200", "0", 6), ("200", "1", 0), ("404", "0", 1), ("404", "1", 0)]
 
 
 def test_a_job_that_has_not_started_tells_of_itself() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.monitoring.totals import Totals
+from engine.monitoring.totals import ALONE, Totals
 from engine.network import LatencyHistogram
 from tests.unit.monitoring.tasks import task
 
@@ -17,9 +17,9 @@ def told(totals: Totals) -> dict[str, float]:
     """The totals of the first operator and of the task."""
     values = dict(totals.values())
     return {
-        "records": values[0, "records_out"],
-        "busy": values[None, "busy_seconds"],
-        "sent": values[None, "sent_bytes"],
+        "records": values[0, "records_out", ALONE],
+        "busy": values[None, "busy_seconds", ALONE],
+        "sent": values[None, "sent_bytes", ALONE],
     }
 
 
@@ -65,6 +65,17 @@ def test_latencies_of_all_attempts_count() -> None:
         totals.add_latencies(histogram)
         assert histogram.count == 6
         assert histogram.max == pytest.approx(6000, rel=1e-3)
+
+
+def test_each_of_several_counts_goes_on_by_itself() -> None:
+    totals = Totals(has_counts=False)
+    seen = [{"200": 5}, {"200": 9, "404": 1}, {"200": 2}, {"200": 2, "404": 3, "503": 1}]
+    expected = [{"200": 5}, {"200": 9, "404": 1}, {"200": 11, "404": 1}]
+    expected.append({"200": 11, "404": 4, "503": 1})
+    for elapsed, counts, wanted in zip((1, 2, 1, 2), seen, expected, strict=True):
+        totals.take(task(elapsed=elapsed, responses=counts))
+        values = dict(totals.values())
+        assert {key[2]: value for key, value in values.items() if key[1] == "responses"} == wanted
 
 
 steps = st.tuples(st.integers(0, 5), st.integers(0, 9), st.integers(0, 9), st.integers(1, 2))

@@ -6,12 +6,15 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_128_with_seed};
 
 use crate::Entries;
 
-/// What entries were, in 16 bytes for each beside its hash: enough to tell later which have changed.
+/// What entries were, in 20 bytes for each beside its hash: enough to tell later which have changed, and
+/// for how long there has been one of the hash.
 #[derive(Debug)]
 pub struct Digests {
     /// Shares its buffer with that of the entries.
     hashes: UInt64Array,
-    digests: Vec<u128>,
+    values: Vec<u128>,
+    /// When the hash was first among them, and has been each time since.
+    since: Vec<u32>,
 }
 
 /// Changes of entries. All entries of one hash, which is rarely more than one, go together.
@@ -24,12 +27,31 @@ pub struct Changes {
 }
 
 impl Digests {
-    pub fn of(entries: &Entries) -> Self {
+    /// Those of entries at a time, in seconds of any clock; `before` is what they were the last time.
+    pub fn of(entries: &Entries, before: Option<&Self>, now: u32) -> Self {
         let digest = |(_, key, value): (u64, &[u8], &[u8])| xxh3_128_with_seed(value, xxh3_64(key));
+        let hashes = entries.hashes().clone();
+        let mut earlier = before.into_iter().flat_map(Self::times).peekable();
+        let since = hashes.values().iter().map(|hash| {
+            while earlier.next_if(|(each, _)| each < hash).is_some() {}
+            let found = earlier.peek().filter(|(each, _)| each == hash);
+            found.map_or(now, |(_, since)| *since)
+        });
         Self {
-            digests: entries.iter().map(digest).collect(),
-            hashes: entries.hashes().clone(),
+            values: entries.iter().map(digest).collect(),
+            since: since.collect(),
+            hashes,
         }
+    }
+
+    /// Since when there has been the hash that has been there longest; `None` where there are no entries.
+    pub fn oldest(&self) -> Option<u32> {
+        self.since.iter().min().copied()
+    }
+
+    fn times(&self) -> impl Iterator<Item = (u64, u32)> {
+        let hashes = self.hashes.values().iter().copied();
+        hashes.zip(self.since.iter().copied())
     }
 
     /// The changes from these entries to `entries`, whose digests are `now`; `None` if they take more
@@ -45,7 +67,7 @@ impl Digests {
             if new.is_empty() {
                 removed.push(hash);
                 bytes += size_of::<u64>();
-            } else if self.digests[old.clone()] != now.digests[new.clone()] {
+            } else if self.values[old.clone()] != now.values[new.clone()] {
                 bytes += new.clone().map(|row| size(entries.get(row))).sum::<usize>();
                 rows.extend(new.start as u32..new.end as u32);
             }
@@ -163,13 +185,17 @@ mod tests {
         )
     }
 
+    fn digests(entries: &Entries) -> Digests {
+        Digests::of(entries, None, 0)
+    }
+
     proptest! {
         #[test]
         fn what_changed_makes_the_later_out_of_the_earlier(
             states in prop::collection::vec(state(), 1..6)
         ) {
             let all: Vec<_> = states.iter().map(entries).collect();
-            let told: Vec<_> = all.iter().map(Digests::of).collect();
+            let told: Vec<_> = all.iter().map(digests).collect();
             let changes = (1..all.len()).map(|at| {
                 told[at - 1].changes(&told[at], &all[at], usize::MAX).unwrap()
             });
@@ -182,7 +208,7 @@ mod tests {
         #[test]
         fn what_is_as_before_is_no_change(before in state(), now in state()) {
             let [old, new] = [&before, &now].map(entries);
-            let changes = Digests::of(&old).changes(&Digests::of(&new), &new, usize::MAX).unwrap();
+            let changes = digests(&old).changes(&digests(&new), &new, usize::MAX).unwrap();
             let of_hash = |state: &BTreeMap<u8, u8>, hash: u64| {
                 let key = (hash >> 60) as u8 * 2;
                 state.range(key..key + 2).map(|(key, value)| (*key, *value)).collect::<Vec<_>>()
@@ -193,9 +219,31 @@ mod tests {
                 prop_assert_eq!(told.contains(&hash), is_other, "{}", hash);
             }
             let bytes = 26 * changes.changed.len() + 8 * changes.removed.len();
-            let within = |most| Digests::of(&old).changes(&Digests::of(&new), &new, most);
+            let within = |most| digests(&old).changes(&digests(&new), &new, most);
             prop_assert_eq!(within(bytes), Some(changes));
             prop_assert!(bytes == 0 || within(bytes - 1).is_none());
+        }
+    }
+
+    #[test]
+    fn a_hash_has_its_first_time_until_it_is_gone() {
+        let of = |hashes: &[u64]| {
+            let bytes: ByteStrings = hashes.iter().map(|_| b"x".as_slice()).collect();
+            Entries::new(hashes, &bytes, &bytes)
+        };
+        let steps: [(&[u64], Option<u32>); 6] = [
+            (&[], None),
+            (&[2, 2, 9], Some(1)),
+            (&[1, 2, 5, 9], Some(1)),
+            (&[1, 5, 7], Some(2)),
+            (&[5, 7, 9], Some(2)),
+            (&[0, 9], Some(4)),
+        ];
+        let mut before = None;
+        for (now, (hashes, oldest)) in (0..).zip(steps) {
+            let digests = Digests::of(&of(hashes), before.as_ref(), now);
+            assert_eq!(digests.oldest(), oldest, "{now}");
+            before = Some(digests);
         }
     }
 
@@ -209,7 +257,7 @@ mod tests {
             )
         };
         let (before, now) = (of(b"a", b"bc"), of(b"ab", b"c"));
-        let changes = Digests::of(&before).changes(&Digests::of(&now), &now, 99);
+        let changes = digests(&before).changes(&digests(&now), &now, 99);
         assert_eq!(before.with_changes(&[changes.unwrap()]), now);
     }
 }

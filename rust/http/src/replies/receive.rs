@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use super::{LENGTH_BYTES, METRICS, MOST_SEALED_BYTES, PROLOGUE, REPLIES, STREAM, WORK};
 use crate::content::together;
 use crate::gateway::{BrokenAnswer, Exchange, Reply};
-use crate::metrics::numbers;
+use crate::metrics::Told;
 
 /// The key of a gateway, and those that it admits, once it knows them.
 #[derive(Debug, Clone)]
@@ -136,8 +136,8 @@ async fn hear<S: AsyncRead + AsyncWrite + Unpin>(
         },
         WORK => exchange.note_work(),
         METRICS if incoming.cipher.is_none() => {
-            let numbers = numbers(&exchange).map(u64::to_le_bytes);
-            let _ = incoming.socket.write_all(numbers.as_flattened()).await; // or nobody waits for it
+            let told = Told::of(&exchange).encode();
+            let _ = incoming.socket.write_all(&told).await; // or nobody waits for it
         }
         STREAM => {
             let _ = pass_on(incoming, bytes, &exchange).await; // its client sees what became of it

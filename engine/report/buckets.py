@@ -1,4 +1,4 @@
-"""Latencies in the buckets of Prometheus, from histograms with 3 significant digits."""
+"""Latencies in a few buckets, from histograms with 3 significant digits."""
 
 from __future__ import annotations
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from engine.monitoring.buckets import BOUNDS, buckets
 from engine.network import LatencyHistogram
+from engine.report.buckets import BOUNDS, buckets
 
 EDGES = [round(bound * 1e9) + off for bound in BOUNDS for off in (-1, 0, 1)]
 MOST_NS = 3_600_000_000_000
