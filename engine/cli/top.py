@@ -46,20 +46,25 @@ def command(job: str | None, folder: Path | None) -> None:
 def screen(history: JobHistory, lines: int) -> RenderableType:
     """What is shown of a job on a terminal with so many lines."""
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0), pad_edge=False)
-    chosen = [view.COLUMNS.index(name) for name in _COLUMNS]
+    rows = view.rows(history)
+    names = [
+        name
+        for name in (*_COLUMNS, *_WHERE_THERE_IS_ONE)
+        if name in _COLUMNS or any(row.cells[view.COLUMNS.index(name)] for row in rows)
+    ]
+    chosen = [view.COLUMNS.index(name) for name in names]
     for at in chosen:
         if at == 0:
             table.add_column(view.COLUMNS[at], overflow="ellipsis", no_wrap=True, ratio=1)
         else:
             table.add_column(view.COLUMNS[at], justify="right", no_wrap=True)
-    rows = view.rows(history)
     for row in rows:
         styles = {
             "operator": "bold red" if row.is_bottleneck else "",
             "busy": "yellow" if row.busy >= _VERY_BUSY else "",
             "blocked": "red" if row.blocked > HELD_UP else "",
         }
-        cells = zip(_COLUMNS, (row.cells[at] for at in chosen), strict=True)
+        cells = zip(names, (row.cells[at] for at in chosen), strict=True)
         table.add_row(*(Text(view.shown(each), styles.get(name, "")) for name, each in cells))
     summary = [Text(view.shown(line)) for line in view.summary(history)]
     left = max(1, lines - len(summary) - len(rows) - _OTHER_LINES)
@@ -126,7 +131,8 @@ def _is_left() -> bool:
     return bool(ready) and sys.stdin.read(1) in ("q", "Q", "\x1b", "")
 
 
-_COLUMNS = ("operator", "tasks", "in/s", "out/s", "busy", "blocked", "idle", "backlog", "watermark")
+_COLUMNS = ("operator", "tasks", "in/s", "out/s", "busy", "blocked", "idle")
+_WHERE_THERE_IS_ONE = ("backlog", "watermark", "behind", "keys", "state")
 _SECONDS = 1.0
 _VERY_BUSY = 0.9
 _LOG_LINES = 10

@@ -48,6 +48,8 @@ class Events:
         self._step: tuple[Step, int] | None = None
         self._errors = 0
         """Those of this attempt."""
+        self._gone: set[int] = set()
+        """Tasks whose workers are lost in this attempt."""
         self._epoch: Record = {}
         """The checkpoint that is under way."""
 
@@ -69,8 +71,9 @@ class Events:
                     done[step, attempt].append(task)
                     yield from self._error(error, task)
                 case WorkerGone(task, error):
-                    yield "event", {"event": "worker lost", "task": self._names[task]}
-                    yield from self._error(error, task)
+                    if task not in self._gone:  # each call to it tells
+                        self._gone.add(task)
+                        yield from self._error(error, task)
                 case CheckpointFailed(task, _, epoch, error):
                     yield "checkpoint", {"epoch": epoch, "failed": error.message[:_LONGEST]}
                     yield from self._error(error, task)
@@ -132,6 +135,7 @@ class Events:
             return
         if self._step is None or attempt != self._step[1]:
             self._errors = 0
+            self._gone.clear()
         self._step = step, attempt
         yield "step", {"step": step, "attempt": attempt}
 

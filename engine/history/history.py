@@ -92,7 +92,13 @@ class History:
     def take(self, sample: Sample) -> None:
         """Take a sample of the tasks."""
         t = self._seconds()
-        self._put(lambda: () if self._samples is None else self._samples.records(sample.tasks, t))
+
+        def records() -> Iterable[Record]:
+            if self._samples is None:
+                return ()
+            return self._samples.records(sample.tasks, t, is_last=sample.is_last)
+
+        self._put(records)
 
     def hear(self, text: str) -> None:
         """Take what workers have written to their stderr, in any pieces."""
@@ -249,5 +255,5 @@ _MOST_WAITING = 10_000
 _PATIENCE_SECONDS = 5.0
 _LINES_PER_SECOND = 200
 _LONGEST_LINE = 1000
-_OF_NUMBERS = ("sample", "tasks", "done", "step")
+_OF_NUMBERS = ("sample", "tasks", "latencies", "done", "step")
 """Kinds of records without any text of the user's."""

@@ -114,7 +114,7 @@ def merged_samples(first: Record, second: Record) -> Record | None:
         pairs = zip(before, after, strict=True)
         if name in SHARES:
             record[name] = [round((a * one + b * other) / total) for a, b in pairs]
-        elif name in MOMENTARY:
+        elif name in MOMENTARY or name in KEPT:
             record[name] = [max(pair) for pair in pairs]
         else:
             record[name] = [a + b for a, b in pairs]
@@ -124,6 +124,10 @@ def merged_samples(first: Record, second: Record) -> Record | None:
 def joined(first: Record, second: Record) -> Record:
     """Two records of one checkpoint, whose fields add up."""
     return {**first, **second, "t": first["t"]}
+
+
+def _later(_: Record, second: Record) -> Record | None:
+    return second
 
 
 def _slower_checkpoint(first: Record, second: Record) -> Record | None:
@@ -154,12 +158,26 @@ def _of_epochs(records: Sequence[Record]) -> list[Record]:
 _MERGED: Mapping[str, Callable[[Record, Record], Record | None]] = {
     "sample": merged_samples,
     "tasks": merged_samples,
+    "latencies": _later,
     "checkpoint": _slower_checkpoint,
 }
 SHARES = ("busy", "waiting", "blocked", "idle")
 """Columns of shares of time."""
-MOMENTARY = ("backlog_bytes", "input_backlog_bytes", "watermark_lag_ms", "memory_bytes")
-"""Columns of what is of the moment."""
+MOMENTARY = (
+    "backlog_bytes",
+    "input_backlog_bytes",
+    "watermark_lag_ms",
+    "memory_bytes",
+    "lag_records",
+    "state_records",
+    "checkpointed_bytes",
+    "checkpoint_pause_ms",
+    "checkpoint_alignment_ms",
+    "model_version",
+)
+"""Columns of tasks of what is of the moment."""
+KEPT = ("checkpointed_keys", "oldest_key_ms")
+"""Columns of operators of the same kind: what they keep."""
 _OF_THE_END = ("latency",)
 _WIDTHS = ((300.0, 1.0), (3600.0, 10.0), (86_400.0, 60.0), (float("inf"), 600.0))
 """Up to what age, in seconds, what step of time has one sample."""

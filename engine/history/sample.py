@@ -8,9 +8,11 @@ from typing import Any, TypeAlias, TypeVar
 
 from engine.deployment.description import TaskStatistics
 from engine.graph.execution import ExecutionGraph
-from engine.history.retention import MOMENTARY, SHARES, Record
+from engine.graph.job import JobVertex
+from engine.history.retention import KEPT, MOMENTARY, SHARES, Record
 from engine.metric import merged
 from engine.network import LatencyHistogram
+from engine.report.buckets import BOUNDS, buckets
 
 Number = TypeVar("Number", int, float)
 Place: TypeAlias = tuple[str, int]
@@ -18,11 +20,11 @@ Place: TypeAlias = tuple[str, int]
 
 
 class Samples:
-    """Makes records of snapshots: `sample` of the operators, and `tasks` of each task.
+    """Makes records of snapshots: `sample` of the operators, `tasks` and `latencies` of each task.
 
     Counts are those since the snapshot before, shares of time are in thousandths. Columns have the
     order of the plan; one that is zero is left out. Of many tasks there is less often a record:
-    those of a second have at most 64 rows.
+    those of a second have at most 64 rows; and of the last snapshot there are all.
 
     Invariant: the counts of an operator add up to all that it has counted. What it does again after
     a failure or a rescale is not counted twice; `counted` has what it had before.
@@ -41,26 +43,32 @@ class Samples:
         self._of_operators = self._of_tasks = _Snapshot({}, begins)
         self._latency_told = -_LATENCY_SECONDS
 
-    def records(self, tasks: Sequence[TaskStatistics], t: float) -> Iterator[Record]:
+    def records(
+        self, tasks: Sequence[TaskStatistics], t: float, is_last: bool = False
+    ) -> Iterator[Record]:
         """The records of a snapshot at this time."""
         if not tasks:
             return
         found = {(each.vertex, each.index): each for each in tasks}
         now = _Snapshot({**self._of_operators.tasks, **found}, t)  # some may not have answered
-        yield self._sample(now)
+        latency: Record = {}
+        if is_last or t - self._latency_told >= _LATENCY_SECONDS:
+            latency, of_vertices = self._latencies(now)
+            if of_vertices:
+                self._latency_told = t
+                yield {"kind": "latencies", "t": round(t, 3), "of": of_vertices}
+        yield self._sample(now, latency)
         self._of_operators = now
-        if t - self._of_tasks.t >= 0.95 * len(self._places) / _ROWS_PER_SECOND:
+        if is_last or t - self._of_tasks.t >= 0.95 * len(self._places) / _ROWS_PER_SECOND:
             yield self._tasks(now)
             self._of_tasks = now
 
-    def _sample(self, now: _Snapshot) -> Record:
+    def _sample(self, now: _Snapshot, latency: Record) -> Record:
         before = self._of_operators
         counts: list[tuple[int, ...]] = []
+        kept: list[tuple[float, ...]] = []
         times: list[tuple[float, ...]] = []
-        first = 0
-        for vertex in self._graph.job.vertices:
-            places = self._places[first : first + vertex.parallelism]
-            first += vertex.parallelism
+        for vertex, places in self._vertices():
             by_task = [now.counts[place] for place in places if place in now.counts]
             for operator, rows in zip(vertex.operators, zip(*by_task, strict=True), strict=False):
                 total = tuple(map(sum, zip(*rows, strict=True)))
@@ -69,6 +77,7 @@ class Samples:
                 self.counted[operator.id] = tuple(map(max, total, most))
             if not by_task:
                 counts += [_NO_COUNTS] * len(vertex.operators)
+            kept += [now.kept(places, at) for at in range(len(vertex.operators))]
             spent = [now.times(place, before) for place in places]
             times.append(tuple(map(sum, zip(*spent, strict=True))))
         tasks = list(now.tasks.values())
@@ -76,8 +85,9 @@ class Samples:
         return {
             **_begun("sample", before, now),
             **_columns(_COUNTS, counts),
+            **_columns(KEPT, kept),
             **_shares(times),
-            **self._latency(tasks, now.t),
+            **latency,
             "metrics": {name: _rounded(value) for name, value in metrics.items() if value},
         }
 
@@ -92,19 +102,38 @@ class Samples:
             **_columns(MOMENTARY, moments),
         }
 
-    def _latency(self, tasks: Sequence[TaskStatistics], t: float) -> Record:
-        """Percentiles since the job began, in whole µs; not each second, as they change slowly."""
-        if t - self._latency_told < _LATENCY_SECONDS:
-            return {}
-        histogram = LatencyHistogram()
-        for task in tasks:
-            if task.latency is not None:
-                histogram.merge(task.latency)
-        if not histogram.count:
-            return {}
-        self._latency_told = t
-        told = [histogram.percentile(each) for each in PERCENTILES]
-        return {"latency": [histogram.count, *map(round, told), round(histogram.max)]}
+    def _latencies(self, now: _Snapshot) -> tuple[Record, list[Record]]:
+        """Percentiles since the job began, in whole µs; and of each vertex with a sink more.
+
+        That is up to each of the `BOUNDS`, in µs, how many latencies lie there, if any do; behind
+        the last bound, which is None, all others. And of each task how many latencies it has seen,
+        percentiles and the largest. They change slowly, so they are not for each second.
+        """
+        whole = LatencyHistogram()
+        found: list[Record] = []
+        for at, (_, places) in enumerate(self._vertices()):
+            of_vertex = LatencyHistogram()
+            rows: list[list[int]] = []
+            for place in places:
+                one = LatencyHistogram()
+                task = now.tasks.get(place)
+                if task is not None and task.latency is not None:
+                    one.merge(task.latency)
+                    of_vertex.merge(task.latency)
+                rows.append(_percentiles(one, OF_TASKS))
+            if of_vertex.count:
+                whole.merge(of_vertex.to_bytes())
+                counts = zip(_BOUNDS_US, buckets(of_vertex).counts, strict=True)
+                told = [list(each) for each in counts if each[1]]
+                found.append({"vertex": at, "counts": told, "tasks": rows})
+        return {"latency": _percentiles(whole, PERCENTILES)} if found else {}, found
+
+    def _vertices(self) -> Iterator[tuple[JobVertex, list[Place]]]:
+        """The vertices with the places of their tasks."""
+        first = 0
+        for vertex in self._graph.job.vertices:
+            yield vertex, self._places[first : first + vertex.parallelism]
+            first += vertex.parallelism
 
 
 class _Snapshot:
@@ -130,10 +159,22 @@ class _Snapshot:
             return now
         return _risen(now, was)
 
+    def kept(self, places: Sequence[Place], at: int) -> tuple[float, ...]:
+        """What the operator at a place of the chain keeps in these tasks, as checkpoints tell."""
+        told = [self.tasks[place].operators[at] for place in places if place in self.tasks]
+        oldest = max((each.oldest_key_ms for each in told), default=0.0)
+        return sum(each.checkpointed_keys for each in told), round(oldest, -3)
+
     def moments(self, place: Place) -> tuple[float, ...]:
         """What is of the moment."""
         task = self.tasks.get(place)
         return _NO_MOMENT if task is None else tuple(map(_rounded, _moments_of(task)))
+
+
+def _percentiles(histogram: LatencyHistogram, wanted: Sequence[float]) -> list[int]:
+    """How many latencies there are, their percentiles, and the largest; in whole µs."""
+    told = [histogram.percentile(each) for each in wanted] if histogram.count else [0] * len(wanted)
+    return [histogram.count, *map(round, told), round(histogram.max)]
 
 
 def _risen(now: tuple[Number, ...], before: tuple[Number, ...]) -> tuple[Number, ...]:
@@ -164,6 +205,8 @@ def _rounded(value: float) -> float:
 
 
 PERCENTILES = (50.0, 95.0, 99.0, 99.9)
+OF_TASKS = (50.0, 99.0)
+_BOUNDS_US = (*(round(bound * 1e6) for bound in BOUNDS), None)
 _COUNTS = ("in", "out", "late", "errors", "failures", "native", "fallbacks")
 """Columns of operators; fields of statistics with more of a name for the first two."""
 _NO_COUNTS = (0,) * len(_COUNTS)

@@ -26,11 +26,14 @@ COLUMNS = (
     "idle",
     "backlog",
     "watermark",
+    "behind",
+    "keys",
+    "state",
 )
-"""Of a table of operators. Shares of time and what is behind them are those of the chain."""
+"""Of a table of operators. Shares of time and what is behind them, but keys, are of the chain."""
 
 
-NOT_LISTED = ("tasks", "log", "checkpoint", "flame")
+NOT_LISTED = ("tasks", "latencies", "log", "checkpoint", "flame")
 """Kinds of records that a list of jobs does without."""
 
 
@@ -74,6 +77,8 @@ def rows(history: JobHistory) -> list[Row]:
         shares = [_at(sample, share, at) / 1000 for share in SHARES]
         backlog = sum(_column(tasks, "input_backlog_bytes")[members])
         lag = max(_column(tasks, "watermark_lag_ms")[members], default=0)
+        behind = sum(_column(tasks, "lag_records")[members])
+        state = sum(_column(tasks, "checkpointed_bytes")[members])
         for operator in vertex["operators"]:
             number, total = len(found), totals[operator]
             cells = (
@@ -86,6 +91,9 @@ def rows(history: JobHistory) -> list[Row]:
                 *(f"{share:.0%}" for share in shares),
                 measure(backlog, "byte") if backlog else "",
                 duration(lag * 1e3) if lag else "",
+                f"{behind:,}" if behind else "",
+                f"{keys:,.0f}" if (keys := _at(sample, "checkpointed_keys", number)) else "",
+                measure(state, "byte") if state else "",
             )
             found.append(Row(cells, shares[0], shares[2], at == slowest))
     return found
@@ -122,6 +130,8 @@ def summary(history: JobHistory) -> list[str]:
         parts.append(f"latency p50 {duration(p50)}, p99 {duration(p99)}")
     if restarts := metrics.get("restarts"):
         parts.append(counted(restarts, "restart"))
+    if responses := metrics.get("responses"):
+        lines.append(f"responses: {measure(responses, 'response')}")
     if memory := metrics.get("memory_bytes"):
         parts.append(f"largest worker {measure(memory, 'byte')}")
     slowest = bottleneck(history)

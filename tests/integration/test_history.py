@@ -44,6 +44,10 @@ def test_a_job_from_its_plan_to_its_end(tmp_path: Path) -> None:
     assert names == ["collection", "map", "count", "collect"]
     assert [each["partitioner"] for each in history.plan["edges"]] == ["hash by record"]
     assert len(history.tasks) == 4
+    for name in ("in", "out"):
+        columns = [each[name] for each in history["tasks"] if name in each]
+        totals = list(map(sum, zip(*columns, strict=True)))
+        assert sum(totals[2:]) == 3, "the last of them came with the job's end"
     counted = history.operators()
     assert [counted[each]["in"] for each in range(4)] == [0, 3, 3, 3]
     steps = [each["step"] for each in history["step"]]
@@ -194,6 +198,8 @@ def test_the_last_words_of_a_worker_are_told(tmp_path: Path) -> None:
     assert history.error["status"] == "exited with status 3"
     assert "out of paper" in history.error["log"]
     assert any("out of paper" in line["text"] for line in history["log"])
+    assert [each["type"] for each in history["error"]] == ["WorkerLost"]
+    assert not history["event"]
     output = said(path).output
     assert "exited with status 3" in output
     assert "?[31mout of paper" in output

@@ -68,18 +68,28 @@ def drawn(shown: JobHistory, columns: int = 80, lines: int = 24) -> list[str]:
 
 
 def test_a_screen_has_rates_shares_and_the_operator_that_others_wait_for() -> None:
-    tasks = {"kind": "tasks", "t": 9.0, "seconds": 2.0, "input_backlog_bytes": [0, 0, 4_000_000]}
+    tasks = {
+        "kind": "tasks",
+        "t": 9.0,
+        "seconds": 2.0,
+        "input_backlog_bytes": [0, 0, 4_000_000],
+        "lag_records": [1200, 30, 0],
+        "checkpointed_bytes": [0, 0, 900],
+    }
+    keyed = {**SAMPLE, "checkpointed_keys": [0, 70]}
+    keyed["metrics"] = {**SAMPLE["metrics"], "responses": {"200": 1234, "404": 1}}
     checkpoints = [
         {"kind": "checkpoint", "t": 4.0, "epoch": 3, "began": 4.0, "stored": 4.5, "bytes": 1000},
         {"kind": "checkpoint", "t": 7.0, "epoch": 4, "began": 7.0},
     ]
     warning = {"kind": "event", "t": 2.5, "event": "warning", "text": "restart 1 of 10\nin 0.1 s"}
-    lines = drawn(history(tasks, *checkpoints, warning))
+    lines = drawn(history(tasks, keyed, *checkpoints, warning))
     text = "\n".join(lines)
     assert all(len(line) <= 80 for line in lines)
     cells = [line.split() for line in lines]
-    assert ["words", "2", "0", "450", "20%", "80%", "0%"] in cells
-    assert ["slow", "?[2J", "1", "400", "400", "99%", "0%", "0%", "4MB"] in cells
+    assert ["words", "2", "0", "450", "20%", "80%", "0%", "1,230"] in cells
+    assert ["slow", "?[2J", "1", "400", "400", "99%", "0%", "0%", "4MB", "70", "900B"] in cells
+    assert "responses: 200: 1,234, 404: 1" in text
     assert "backpressure: 80% blocked by slow" in text
     assert "latency p50 1 ms, p99 3 ms, 1 restart, largest worker 50MB" in text
     assert "checkpoints: 1 stored, the last (3) in 500 ms, of 1kB; 4 is under way" in text

@@ -3,11 +3,12 @@
 import { Chart } from "./chart.js";
 import { heat } from "./graph.js";
 import { html, useMemo, useState } from "./lib.js";
-import { endColumns, rateOf, series, shareOf, SHARES, taskRows } from "./model.js";
+import { endColumns, latenciesOf, SHARES, sum, taskRows } from "./model.js";
+import { rateOf, series, shareOf } from "./series.js";
 import { bytes, duration, metric, percent, short, whole } from "./units.js";
 
 /** The operator with its rates, shares and tasks. */
-export function OperatorDetail({ history, vertex, operator, since, theme, onClose }) {
+export function OperatorDetail({ history, all, vertex, operator, since, theme, onClose }) {
   const { column } = operator;
   const rates = useMemo(
     () => series(history, "sample", [rateOf("in", [column]), rateOf("out", [column])], since),
@@ -23,6 +24,12 @@ export function OperatorDetail({ history, vertex, operator, since, theme, onClos
     ["left out", total.failures, "things that it had to leave out, such as models that do not load"],
     ["native", total.native, "records whose function ran in Rust or over columns"],
     ["fallbacks", total.fallbacks, "batches that went through the Python function itself"],
+    ["keys", operator.keys, "keys that it keeps something of, at the last checkpoint"],
+    ["oldest key", operator.oldest && duration(operator.oldest), "for how long checkpoints have had it"],
+    ["state", vertex.state && bytes(vertex.state), "of the chain, at the last checkpoint"],
+    ["behind", vertex.isSource && vertex.behind, "records that wait in front of the source"],
+    ["watermark", vertex.lag && `${duration(vertex.lag)} behind`, "of the task that is farthest behind the clock"],
+    ["input backlog", vertex.backlog && bytes(vertex.backlog), "what has arrived and waits"],
   ].filter(([, value]) => value);
   return html`
     <section class="detail" aria-labelledby="detail-title">
@@ -45,7 +52,39 @@ export function OperatorDetail({ history, vertex, operator, since, theme, onClos
           lines=${SHARES.map((name) => ({ name, colour: `--${name}-line` }))} />
       </div>
       <${Tasks} rows=${taskRows(history, vertex)} />
+      <div class="columns">
+        <div><h2 class="part">Latency from source to here</h2>
+          <${Latencies} history=${history} all=${all} vertex=${vertex} operator=${operator} /></div>
+        <div><h2 class="part">State</h2><p class="muted">${stateOf(history, operator)}</p></div>
+      </div>
     </section>`;
+}
+
+/** How many markers took how long, of an operator at which records end. */
+function Latencies({ history, all, vertex, operator }) {
+  if (!vertex.isEnd || vertex.operators.at(-1) !== operator) {
+    const sink = all.find((each) => each.isEnd)?.operators.at(-1);
+    return html`<p class="muted">It is measured where records end${sink ? html`, such as in <b>${sink.name}</b>` : ""}.</p>`;
+  }
+  const found = latenciesOf(history, vertex);
+  if (!found) return html`<p class="muted">No marker has come yet: one record in <code>marker_interval</code> has one.</p>`;
+  const most = Math.max(...found.counts.map(([, count]) => count));
+  const number = sum(found.counts.map(([, count]) => count));
+  return html`
+    <dl class="bars">
+      ${found.counts.map(([bound, count]) => html`
+        <div key=${bound}><dt>${bound === null ? "more" : `≤ ${duration(bound / 1e6)}`}</dt>
+          <dd><i style=${{ width: `${(55 * count) / most}%` }}></i>${percent(count / number)}</dd></div>`)}
+    </dl>
+    <p class="muted">${whole(number)} markers since its tasks began</p>`;
+}
+
+function stateOf(history, { keys, oldest }) {
+  if (!history.checkpoints.size) {
+    return "Unknown: keys and bytes are counted by checkpoints, and there is none (--checkpoints FOLDER).";
+  }
+  if (!keys) return "The last checkpoint has no keys of this operator.";
+  return `${whole(keys)} keys at the last checkpoint; the oldest is kept for ${duration(oldest)}.`;
 }
 
 /** The whole job: throughput, latency, and the metrics that are not zero. */
@@ -139,6 +178,8 @@ function cellStyle(name, row) {
 }
 
 const sized = (value) => (value ? bytes(value) : "");
+const some = (value) => (value ? whole(value) : "");
+const lasting = (ms) => (ms ? duration(ms / 1000) : "");
 const COLUMNS = [
   ["index", "task", (value) => value, true],
   ["inRate", "in/s", short, true],
@@ -152,5 +193,14 @@ const COLUMNS = [
   ["input_backlog_bytes", "input backlog", sized],
   ["backlog_bytes", "output backlog", sized],
   ["memory_bytes", "memory", sized],
-  ["watermark_lag_ms", "watermark lag", (value) => (value ? duration(value / 1000) : "")],
+  ["watermark_lag_ms", "watermark lag", lasting],
+  ["lag_records", "behind", some],
+  ["p50", "p50", (value) => (value ? duration(value / 1e6) : "")],
+  ["p99", "p99", (value) => (value ? duration(value / 1e6) : "")],
+  ["checkpointed_bytes", "state", sized],
+  ["state_records", "kept", some],
+  ["written", "last written in", lasting],
+  ["checkpoint_alignment_ms", "longest alignment", lasting],
+  ["checkpoint_pause_ms", "longest pause", lasting],
+  ["model_version", "model", some],
 ];

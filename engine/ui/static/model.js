@@ -109,7 +109,7 @@ export function mergedSamples(first, second) {
     if (before.length !== after.length) return null;
     record[name] = before.map((value, at) => {
       if (SHARES.includes(name)) return (value * one + after[at] * other) / (one + other || 1);
-      return MOMENTARY.includes(name) ? Math.max(value, after[at]) : value + after[at];
+      return MOMENTARY.includes(name) || KEPT.includes(name) ? Math.max(value, after[at]) : value + after[at];
     });
   }
   return record;
@@ -120,6 +120,7 @@ export function vertices(history) {
   const { plan } = history;
   const now = recent(history.of("sample"));
   const tasks = recent(history.of("tasks"), 0);
+  const goesOn = new Set(plan.edges.map((edge) => edge.source));
   const names = new Map(plan.operators.map((each) => [each.id, each]));
   const readFrom = new Set(plan.edges.map((edge) => edge.target));
   const seconds = now.seconds || 1;
@@ -133,14 +134,19 @@ export function vertices(history) {
         total: { in: 0, out: 0, ...history.totals.get(id) },
         inRate: cell(now, "in", column) / seconds,
         outRate: cell(now, "out", column) / seconds,
+        keys: cell(now, "checkpointed_keys", column),
+        oldest: cell(now, "oldest_key_ms", column) / 1000,
       };
     });
     const shares = Object.fromEntries(SHARES.map((name) => [name, cell(now, name, at) / 1000]));
     return {
       ...shares, at, name: vertex.name, parallelism: vertex.parallelism, operators, members,
-      resources: vertex.resources ?? {}, isSource: !readFrom.has(at), isBottleneck: false,
+      resources: vertex.resources ?? {}, isSource: !readFrom.has(at), isEnd: !goesOn.has(at),
+      isBottleneck: false,
       backlog: sum(slice(tasks, "input_backlog_bytes", members)),
       lag: Math.max(0, ...slice(tasks, "watermark_lag_ms", members)) / 1000,
+      behind: sum(slice(tasks, "lag_records", members)),
+      state: sum(slice(tasks, "checkpointed_bytes", members)),
     };
   });
   const slowest = bottleneck(found);
@@ -169,10 +175,19 @@ export function edges(history, all) {
   });
 }
 
+/** How long records took to the sinks of a vertex: `{counts, tasks}`; null where no marker has come. */
+export function latenciesOf(history, vertex) {
+  const { t = -1, of = [] } = history.last("latencies");
+  return t < history.plan.t ? null : of.find((each) => each.vertex === vertex.at) ?? null;
+}
+
 /** A row for each task of a vertex, as they are now. */
 export function taskRows(history, vertex) {
   const now = recent(history.of("tasks"), 0);
   const seconds = now.seconds || 1;
+  const latencies = latenciesOf(history, vertex)?.tasks ?? [];
+  const written = [...history.checkpoints.values()].findLast((each) => each.written_ms)?.written_ms ?? [];
+  const isOfPlan = written.length === taskCount(history.plan);
   return Array.from({ length: vertex.parallelism }, (_, index) => {
     const at = vertex.members[0] + index;
     const row = { index, name: `${vertex.name}[${index}]` };
@@ -182,38 +197,10 @@ export function taskRows(history, vertex) {
     row.out = history.taskTotals.out[at] ?? 0;
     row.inRate = cell(now, "in", at) / seconds;
     row.outRate = cell(now, "out", at) / seconds;
+    [, row.p50, row.p99] = latencies[index] ?? [0, 0, 0];
+    row.written = isOfPlan ? written[at] : 0;
     return row;
   });
-}
-
-/** Times and a line of figures for each pick: `[[t…], [value…], …]`, null where there is no record. */
-export function series(history, kind, picks, since = 0) {
-  const lines = [[], ...picks.map(() => [])];
-  let end = -Infinity;
-  for (const record of history.of(kind)) {
-    if (record.t < since) continue;
-    const begin = Math.max(end, record.t - (record.seconds ?? 0));
-    const values = picks.map((pick) => pick(record));
-    const points = [[record.t, values]];
-    if (record.t - begin > GAP) points.unshift([begin + 0.001, values]); // it is of all this time
-    if (begin - end > GAP && end >= 0) points.unshift([begin, picks.map(() => null)]);
-    for (const [t, each] of points) {
-      lines[0].push((history.job.since ?? 0) + t);
-      each.forEach((value, at) => lines[at + 1].push(value));
-    }
-    end = record.t;
-  }
-  return lines;
-}
-
-/** Picks records per second of an operator from a sample. */
-export function rateOf(name, columns) {
-  return (sample) => sum(columns.map((at) => cell(sample, name, at))) / (sample.seconds || 1);
-}
-
-/** Picks a share of time (0 to 1) of a vertex. */
-export function shareOf(name, at) {
-  return (sample) => cell(sample, name, at) / 1000;
 }
 
 /** The columns of the operators that end in a sink, or that begin the job. */
@@ -265,7 +252,7 @@ export function errorLine(error) {
   return `operator '${error.operator}' (task ${error.task ?? "?"}) failed${on}: ${message}`;
 }
 
-function cell(record, name, at) {
+export function cell(record, name, at) {
   return record[name]?.[at] ?? 0;
 }
 
@@ -278,9 +265,10 @@ export function sum(values) {
 }
 
 export const SHARES = ["busy", "waiting", "blocked", "idle"];
-const MOMENTARY = ["backlog_bytes", "input_backlog_bytes", "watermark_lag_ms", "memory_bytes"];
+const MOMENTARY = ["backlog_bytes", "input_backlog_bytes", "watermark_lag_ms", "memory_bytes", "lag_records",
+  "state_records", "checkpointed_bytes", "checkpoint_pause_ms", "checkpoint_alignment_ms", "model_version"];
+const KEPT = ["checkpointed_keys", "oldest_key_ms"];
 const COUNTS = ["in", "out", "late", "errors", "failures", "native", "fallbacks"];
 /** Share of time blocked from which on a vertex counts as held up. */
 export const HELD_UP = 0.05;
-const GAP = 2.5; // seconds without a record, as while a job is rescaled
 const NO_PLAN = { operators: [], vertices: [], edges: [] };

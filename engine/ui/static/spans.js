@@ -97,7 +97,6 @@ function kindOf(record) {
   const { event } = record;
   if (event === "warning") return isRestart(record) ? "restart" : "warning";
   if (event === "rescaled") return "rescale";
-  if (event === "worker lost") return "failure";
   return "request";
 }
 

@@ -54,6 +54,9 @@ export function metric(name, value) {
     if (name.endsWith(end)) return [words(name.slice(0, -end.length)), duration(value * factor)];
   }
   if (name.endsWith("_bytes")) return [words(name), bytes(value)];
+  if (typeof value === "object") {
+    return [words(name), Object.entries(value).map(([each, number]) => `${each}: ${whole(number)}`).join(", ")];
+  }
   return [words(name), Number.isInteger(value) ? whole(value) : short(value)];
 }
 

@@ -33,7 +33,7 @@ function GraphView({ history, state, all, facts, place, go, theme, ranges }) {
           onClick=${() => setSeconds(each)}>${name}</button>`)}
     </div>
     ${operator
-      ? html`<${OperatorDetail} history=${history} vertex=${vertex} operator=${operator} since=${since}
+      ? html`<${OperatorDetail} history=${history} all=${all} vertex=${vertex} operator=${operator} since=${since}
           theme=${theme} onClose=${() => select(null)} />`
       : html`<${JobDetail} history=${history} all=${all} facts=${facts} since=${since} theme=${theme} />`}`;
 }

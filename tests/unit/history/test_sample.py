@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from engine.deployment.description import OperatorStatistics, TaskStatistics
@@ -9,6 +10,7 @@ from engine.graph.assembly import logical_graph
 from engine.graph.chaining import chain
 from engine.graph.execution import ExecutionGraph, expand
 from engine.history.sample import Samples
+from engine.network import LatencyHistogram
 from operators import source
 from operators.sinks import Collect
 from operators.sources import Collection
@@ -84,6 +86,46 @@ def test_of_many_tasks_there_is_less_often_a_record() -> None:
     found = Samples(many)
     kinds = [each["kind"] for each in samples(found, *[tasks(many, *[1] * 192)] * 6)]
     assert (kinds.count("sample"), kinds.count("tasks")) == (6, 2)
+
+
+def test_the_last_has_all_that_tasks_have_counted() -> None:
+    many = graph(96)
+    found = Samples(many)
+    records = list(found.records(tasks(many, *[1] * 192), 1.0))
+    records += found.records(tasks(many, *[5] * 192), 1.1, is_last=True)
+    by_task = [each for each in records if each["kind"] == "tasks"]
+    assert sum(each["out"][7] for each in by_task) == 5
+
+
+def test_latencies_are_of_the_tasks_at_which_records_end() -> None:
+    two = graph(2)
+    one, other = LatencyHistogram(), LatencyHistogram()
+    for milliseconds in (1, 1, 3):
+        one.record(int(milliseconds * 1e6))
+    other.record(int(100e9))
+    ahead, *rest = tasks(two, 4, 4, 4, 4)
+    rest[1:] = [
+        replace(each, latency=histogram.to_bytes())
+        for each, histogram in zip(rest[1:], (one, other), strict=True)
+    ]
+    kept = replace(rest[1].operators[0], checkpointed_keys=7, oldest_key_ms=5499.0)
+    rest[1] = replace(rest[1], operators=(kept,))
+    snapshot = [ahead, *rest]
+    found = Samples(two)
+    latencies, sample, _ = found.records(snapshot, 1.0)
+    (of_sinks,) = latencies["of"]
+    assert of_sinks["vertex"] == 1
+    assert [count for _, count in of_sinks["counts"]] == [2, 1, 1]
+    assert of_sinks["counts"][-1] == [None, 1]
+    assert of_sinks["tasks"][0] == [3, *of_sinks["tasks"][0][1:]]
+    assert of_sinks["tasks"][1][0] == 1
+    assert sample["latency"][0] == 4
+    assert sample["checkpointed_keys"] == [0, 0, 7]
+    assert sample["oldest_key_ms"] == [0, 0, 5000]
+    kinds = [[each["kind"] for each in found.records(snapshot, t)] for t in (2.0, 7.0)]
+    assert kinds == [["sample", "tasks"], ["latencies", "sample", "tasks"]]
+    first, *_ = found.records(snapshot, 7.1, is_last=True)
+    assert first["kind"] == "latencies"
 
 
 def test_behind_a_rescale_rates_are_of_the_time_since() -> None:

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import * as model from "../../../engine/ui/static/model.js";
+import * as series from "../../../engine/ui/static/series.js";
 import * as units from "../../../engine/ui/static/units.js";
 
 const PLAN = {
@@ -54,6 +55,25 @@ test("tasks have what they did since the last plan", () => {
   assert.deepEqual(model.taskRows(found, model.vertices(found)[1]).map((row) => row.in), [0, 0]);
 });
 
+test("operators have what they keep, and tasks what is known of each", () => {
+  const found = history(PLAN,
+    { ...SAMPLES[0], checkpointed_keys: [0, 70, 0], oldest_key_ms: [0, 9000, 0] },
+    { ...TASKS, lag_records: [40, 0, 0], checkpointed_bytes: [0, 300, 200], model_version: [0, 2, 3] },
+    { kind: "latencies", t: 2, of: [{ vertex: 1, counts: [[1000, 3], [null, 1]], tasks: [[3, 500, 900, 1000], [1, 7e6, 7e6, 7e6]] }] },
+    { kind: "checkpoint", t: 2, epoch: 1, began: 1, written_ms: [5, 20, 30] },
+    { kind: "checkpoint", t: 3, epoch: 2, began: 3 });
+  const [words, slow] = model.vertices(found);
+  assert.deepEqual(slow.operators.map((each) => [each.keys, each.oldest]), [[70, 9], [0, 0]]);
+  assert.deepEqual([words.behind, slow.behind, slow.state], [40, 0, 500]);
+  assert.deepEqual([words.isEnd, slow.isEnd], [false, true]);
+  const rows = model.taskRows(found, slow);
+  assert.deepEqual(rows.map((row) => [row.p50, row.p99, row.written, row.checkpointed_bytes, row.model_version]),
+    [[500, 900, 20, 300, 2], [7e6, 7e6, 30, 200, 3]]);
+  assert.equal(model.latenciesOf(found, words), null);
+  found.add([{ ...PLAN, t: 5 }]);
+  assert.equal(model.latenciesOf(found, slow), null, "they are of tasks that are gone");
+});
+
 test("samples of another plan are not merged, and columns of zeros may be left out", () => {
   assert.equal(model.mergedSamples({ in: [1, 2], seconds: 1 }, { in: [1], seconds: 1 }), null);
   const merged = model.mergedSamples({ seconds: 1, busy: [1000] }, { seconds: 3, errors: [4] });
@@ -77,16 +97,16 @@ test("a history without anything has a summary", () => {
 
 test("a chart has a gap where there was no sample", () => {
   const found = history(PLAN, ...SAMPLES, { ...SAMPLES[1], t: 9 });
-  const lines = model.series(found, "sample", [model.rateOf("out", [0])], 1.5);
+  const lines = series.series(found, "sample", [series.rateOf("out", [0])], 1.5);
   assert.deepEqual(lines, [[1e9 + 2, 1e9 + 8, 1e9 + 9], [10, null, 10]]);
 });
 
 test("a sample of a long time is a line from its beginning to its end", () => {
   const found = history(PLAN, { ...SAMPLES[0], t: 10, seconds: 10 });
-  const [times, rates] = model.series(found, "sample", [model.rateOf("out", [0])]);
+  const [times, rates] = series.series(found, "sample", [series.rateOf("out", [0])]);
   assert.deepEqual([times.length, times[1], rates], [2, 1e9 + 10, [1, 1]]);
   found.add([{ ...SAMPLES[0], t: 20, seconds: 20 }]); // says that it began before the one in front
-  const [more] = model.series(found, "sample", [model.rateOf("out", [0])]);
+  const [more] = series.series(found, "sample", [series.rateOf("out", [0])]);
   assert.ok(more.every((t, at) => at === 0 || t > more[at - 1]));
 });
 

@@ -51,11 +51,11 @@ test("what happened has a kind and a text", () => {
     { kind: "sample", t: 5, metrics: { model_version: 1 } },
     { kind: "sample", t: 6, metrics: {} },
     { kind: "sample", t: 7, metrics: { model_version: 3 } },
-    { kind: "event", t: 8, event: "worker lost", task: "a[0]" },
+    { kind: "event", t: 8, event: "stop requested" },
     { kind: "end", t: 9, state: "finished" });
   const all = spans.happenings(found);
   assert.deepEqual(all.map((each) => each.what),
-    ["restart", "rescale", "failure", "failure", "swap", "swap", "failure", "end"]);
+    ["restart", "rescale", "failure", "failure", "swap", "swap", "request", "end"]);
   assert.equal(all[1].text, "rescaled, parallelism 4, savepoint s");
   assert.equal(all[5].text, "tasks use version 3 of the model");
   assert.ok(all.every((each) => each.what in spans.HAPPENINGS));
