@@ -86,6 +86,8 @@ class _WithModel(BatchFunction):
         self._gate = context.gate
         self._task = context.task_name
         self._version = -1
+        self._in_use = 0
+        """The version of the current model, which is still told when that is gone."""
         self._current: _Loaded[Any] | None = None
         self._changed = threading.Condition()
         self._newest: Any = _NOTHING
@@ -124,8 +126,7 @@ class _WithModel(BatchFunction):
                 self._apply()
 
     def metrics(self) -> Mapping[str, Any]:
-        model = None if (current := self._current) is None else current.model
-        return {"model_version": model.version} if isinstance(model, Model) else {}
+        return {"model_version": self._in_use} if self._in_use else {}
 
     def cancel(self) -> None:
         with self._changed:
@@ -143,6 +144,8 @@ class _WithModel(BatchFunction):
         with self._changed:
             before = self._current
             self._current, self._loaded = self._loaded, None
+            if self._current is not None and isinstance(self._current.model, Model):
+                self._in_use = self._current.model.version
         if before is None:
             self._gate.resume()
         elif isinstance(before.model, Model):
