@@ -1,5 +1,8 @@
 """Nexmark's queries of two streams: persons, auctions and bids."""
 
+# PyArrow makes its functions of columns when it is imported.
+# pyright: reportAttributeAccessIssue=false
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -8,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from operators import Stream, Tumbling
 from operators.windows.windowed_stream import WindowedStream
+from pipelines.nexmark.columns import renamed, selected, without
 from pipelines.nexmark.ranking import BID, HIGHEST, first_rows
 from pipelines.nexmark.source import Tables
 
@@ -31,7 +35,7 @@ def q3_columns(tables: Tables) -> Stream[Any]:
     auctions = tables.auctions("id", "seller", "category").map_batches(of_category_10)
     persons = tables.persons("id", "name", "city", "state").map_batches(of_near_states)
     joined = auctions.key_by("seller").join(persons.key_by("id"))
-    return joined.map_batches(lambda pairs: pairs.select(["name", "city", "state", "id"]))
+    return joined.map_batches(selected("name", "city", "state", "id"))
 
 
 def of_category_10(auctions: pa.RecordBatch) -> pa.RecordBatch:
@@ -65,7 +69,7 @@ def q4_columns(tables: Tables) -> Stream[Any]:
     bids = valid_bid_rows(tables, ["auction", "price"], ["category"])
     sold = bids.key_by("auction", "category").max("price", emit="final")
     prices = sold.key_by("category").mean("max", emit="final")
-    return prices.map_batches(lambda found: found.rename_columns(["category", "avg_price"]))
+    return prices.map_batches(renamed(["category", "avg_price"]))
 
 
 def q6(tables: Tables) -> Stream[Any]:
@@ -80,8 +84,8 @@ def q6_columns(tables: Tables) -> Stream[Any]:
     """As `q6`."""
     sold = closing(valid_bid_rows(tables, ["auction", "price"], ["seller", "expires"])).max("price")
     last = sold.key_by("seller").over(rows=10, time="window_start", unit="ms").mean("max")
-    return last.map_batches(
-        lambda found: found.select(["seller", "mean"]).rename_columns(["seller", "avg_price"])
+    return last.map_batches(selected("seller", "mean")).map_batches(
+        renamed(["seller", "avg_price"])
     )
 
 
@@ -114,9 +118,8 @@ def q8_columns(tables: Tables) -> Stream[Any]:
     pairs = persons.key_by("id").window_join(auctions.key_by("seller"), Tumbling(TEN_SECONDS))
     sellers = pairs.map_batches(with_starts).key_by("id")
     windows = sellers.window(Tumbling(TEN_SECONDS), time="starttime", unit="ms")
-    return windows.first("name").map_batches(
-        lambda found: found.drop_columns("window_end").rename_columns(["id", "name", "starttime"])
-    )
+    first = windows.first("name").map_batches(without("window_end"))
+    return first.map_batches(renamed(["id", "name", "starttime"]))
 
 
 def with_starts(pairs: pa.RecordBatch) -> pa.RecordBatch:
@@ -165,7 +168,7 @@ def q13(tables: Tables) -> Stream[Any]:
 def q13_columns(tables: Tables) -> Stream[Any]:
     """As `q13`."""
     bids = tables.bids(*BID).map_batches(with_places)
-    return bids.lookup_join(SIDE, "place").map_batches(lambda found: found.drop_columns("place"))
+    return bids.lookup_join(SIDE, "place").map_batches(without("place"))
 
 
 def with_places(bids: pa.RecordBatch) -> pa.RecordBatch:
@@ -186,7 +189,7 @@ def q20_columns(tables: Tables) -> Stream[Any]:
     auctions = tables.auctions("id", "item_name", "seller", "category")
     of_category = auctions.map_batches(of_category_10)
     joined = tables.bids(*BID).key_by("auction").join(of_category.key_by("id"))
-    return joined.map_batches(lambda pairs: pairs.drop_columns("id"))
+    return joined.map_batches(without("id"))
 
 
 def with_item(bid: dict[str, Any], auction: dict[str, Any]) -> dict[str, Any]:
@@ -212,7 +215,7 @@ def q23_columns(tables: Tables) -> Stream[Any]:
     persons, auctions = tables.persons(*PERSON), tables.auctions(*AUCTION)
     with_person = tables.bids(*BID).key_by("bidder").join(persons.key_by("id"))
     joined = with_person.key_by("bidder").join(auctions.key_by("seller"))
-    return joined.map_batches(lambda found: found.drop_columns("id_right"))
+    return joined.map_batches(without("id_right"))
 
 
 def valid_bids(tables: Tables, *more: str) -> Stream[Any]:

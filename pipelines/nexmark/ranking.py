@@ -1,5 +1,8 @@
 """Nexmark's queries for the first bids in an order, and the ranking of rows."""
 
+# PyArrow makes its functions of columns when it is imported.
+# pyright: reportAttributeAccessIssue=false
+
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -41,7 +41,7 @@ class Nexmark(SourceOperator[Any]):
         check_rate(rate)
         self.rate = rate
         self.events = events
-        self.kind = kind
+        self.kind: Kind = kind
         self.columns = list(columns or there)
 
     @property

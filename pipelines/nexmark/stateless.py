@@ -1,5 +1,8 @@
 """Nexmark's queries of single bids."""
 
+# PyArrow makes its functions of columns when it is imported.
+# pyright: reportAttributeAccessIssue=false
+
 from __future__ import annotations
 
 import re

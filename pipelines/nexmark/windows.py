@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from operators import Session, Sliding, Stream, Tumbling
+from pipelines.nexmark.columns import renamed
 from pipelines.nexmark.source import Tables
 
 if TYPE_CHECKING:
@@ -32,8 +33,13 @@ def q5_columns(tables: Tables) -> Stream[Any]:
     """As `q5`; the few remaining rows become records."""
     bids = tables.bids("auction", "date_time")
     counts = bids.key_by("auction").window(Sliding(TEN_SECONDS, TWO_SECONDS)).count()
-    some = counts.map_batches(lambda batch: highest_rows(batch, batch["window_end"], "count"))
+    some = counts.map_batches(highest_counts)
     return hottest(some.to_records())
+
+
+def highest_counts(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows of `q5` with the highest count of their window."""
+    return highest_rows(batch, batch["window_end"], "count")
 
 
 def hottest(counts: Stream[Any]) -> Stream[Any]:
@@ -100,7 +106,7 @@ def q11_columns(tables: Tables) -> Stream[Any]:
     """As `q11`."""
     bids = tables.bids("bidder", "date_time")
     counts = bids.key_by("bidder").window(Session(TEN_SECONDS)).count()
-    return counts.map_batches(lambda batch: batch.rename_columns([*SESSION]))
+    return counts.map_batches(renamed(SESSION))
 
 
 def q12(tables: Tables) -> Stream[Any]:
@@ -114,7 +120,7 @@ def q12_columns(tables: Tables) -> Stream[Any]:
     """As `q12`."""
     timed = tables.bids("bidder").with_ingestion_time("arrived")
     counts = timed.key_by("bidder").window(Tumbling(TEN_SECONDS)).count()
-    return counts.map_batches(lambda batch: batch.rename_columns([*SESSION]))
+    return counts.map_batches(renamed(SESSION))
 
 
 def highest(records: Iterable[dict[str, Any]], group: Any, value: str) -> list[dict[str, Any]]:
@@ -142,5 +148,5 @@ def highest_rows(batch: pa.RecordBatch, group: Any, value: str) -> pa.RecordBatc
     return batch.filter(chosen)
 
 
-COUNT = ("auction", "count", "window_start", "window_end")
-SESSION = ("bidder", "bid_count", "starttime", "endtime")
+COUNT: tuple[str, ...] = ("auction", "count", "window_start", "window_end")
+SESSION: tuple[str, ...] = ("bidder", "bid_count", "starttime", "endtime")

@@ -1,0 +1,81 @@
+"""Programs as pyright sees them, which editors run: those of README, and the pipelines of Oka."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.first_hour import readme
+
+ROOT = Path(__file__).parents[2]
+TYPED = """
+from datetime import timedelta
+from typing import Any
+
+import oka
+
+numbers = oka.source(oka.sources.Collection([1, 2]))
+texts: oka.Stream[str] = numbers.map(lambda n: n + 1).filter(lambda n: n > 1).map(str)
+keyed = texts.key_by(len)
+counted: oka.Stream[tuple[int, int]] = keyed.count()
+windows = keyed.window(oka.Tumbling(timedelta(seconds=1)))
+found: oka.Stream[tuple[int, dict[str, Any], Any, Any]] = windows.aggregate(n=oka.Count())
+oka.execute([counted.sink(oka.sinks.Collect()), texts.sink(oka.sinks.Print())], parallelism=2)
+"""
+WRONG = """
+import oka
+
+words = oka.source(oka.sources.Collection(["a"]))
+words.map(lambda word: word + 1)
+words.key_by(len).count().map(lambda pair: pair.upper())
+oka.Tumblng
+"""
+
+
+@pytest.fixture(scope="module")
+def errors(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """What its mode `basic` finds."""
+    pytest.importorskip("basedpyright", reason="it is in the extra dev")
+    folder = tmp_path_factory.mktemp("programs")
+    for number, text in enumerate(readme.programs(ROOT / "README.md")):
+        (folder / f"readme_{number}.py").write_text(text)
+    (folder / "typed.py").write_text(TYPED)
+    (folder / "wrong.py").write_text(WRONG)
+    settings = {
+        "include": [".", *(os.path.relpath(ROOT / each, folder) for each in ("pipelines", "oka"))],
+        "typeCheckingMode": "basic",
+        "pythonVersion": "3.10",
+        "extraPaths": [str(ROOT)],
+        "reportMissingImports": "none",  # some extras are not installed, and their types unknown
+    }
+    (folder / "pyrightconfig.json").write_text(json.dumps(settings))
+    done = subprocess.run(
+        [sys.executable, "-m", "basedpyright", "--outputjson", "--pythonpath", sys.executable],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
+    )
+    found: dict[str, Any] = json.loads(done.stdout)
+    assert found["summary"]["filesAnalyzed"] > len(list((ROOT / "pipelines").rglob("*.py")))
+    return [
+        f"{Path(each['file']).name}:{each['range']['start']['line'] + 1}: {each['message']}"
+        for each in found["generalDiagnostics"]
+        if each["severity"] == "error"
+    ]
+
+
+def test_programs_of_readme_and_the_pipelines_have_none(errors: list[str]) -> None:
+    assert [each for each in errors if not each.startswith("wrong.py")] == []
+
+
+def test_mistakes_are_found(errors: list[str]) -> None:
+    wrong = [each.split(":")[1] for each in errors if each.startswith("wrong.py")]
+    assert wrong == ["5", "6", "7"], errors
