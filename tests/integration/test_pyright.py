@@ -1,9 +1,10 @@
-"""Programs as pyright sees them, which editors run: those of README, and the pipelines of Oka."""
+"""Programs as pyright sees them, which editors run: those of README and the docs, and pipelines."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -38,13 +39,25 @@ oka.Tumblng
 """
 
 
+def programs(page: Path) -> list[str]:
+    """Those of the page: one without an `import oka` of its own goes on with the one before."""
+    found: list[str] = []
+    for text in readme.programs(page):
+        if not found or re.search(r"^import oka$", text, re.MULTILINE):
+            found.append(text)
+        else:
+            found[-1] += f"\n\n{text}"
+    return found
+
+
 @pytest.fixture(scope="module")
 def errors(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """What its mode `basic` finds."""
     pytest.importorskip("basedpyright", reason="it is in the extra dev")
     folder = tmp_path_factory.mktemp("programs")
-    for number, text in enumerate(readme.programs(ROOT / "README.md")):
-        (folder / f"readme_{number}.py").write_text(text)
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    for number, text in enumerate(each for page in pages for each in programs(page)):
+        (folder / f"program_{number}.py").write_text(text)
     (folder / "typed.py").write_text(TYPED)
     (folder / "wrong.py").write_text(WRONG)
     settings = {
@@ -72,7 +85,7 @@ def errors(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     ]
 
 
-def test_programs_of_readme_and_the_pipelines_have_none(errors: list[str]) -> None:
+def test_programs_of_the_docs_and_the_pipelines_have_none(errors: list[str]) -> None:
     assert [each for each in errors if not each.startswith("wrong.py")] == []
 
 
