@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 from collections.abc import Iterator
 from tempfile import TemporaryDirectory
@@ -10,6 +11,8 @@ from tempfile import TemporaryDirectory
 import click
 
 from engine.cli.help import Group
+from engine.config import JobConfig
+from engine.environment import variable_of
 
 _BENCHMARKS = {
     "broadcast": "benchmarks.broadcast.command",
@@ -37,18 +40,22 @@ _BENCHMARKS = {
 @click.pass_context
 def command(context: click.Context) -> None:
     """Measure Oka, alternating with what it is compared to in the same run."""
-    context.with_resource(_state_apart())
+    context.with_resource(_apart())
 
 
 @contextlib.contextmanager
-def _state_apart() -> Iterator[None]:
-    """Keep histories of jobs out of the user's folder: those of hundreds would take all places."""
-    before = os.environ.get("XDG_STATE_HOME")
+def _apart() -> Iterator[None]:
+    """Keep jobs as each benchmark says: without settings of the environment.
+
+    Their histories stay out of the user's folder: those of hundreds would take all places.
+    """
+    before = dict(os.environ)
     with TemporaryDirectory(prefix="oka-bench-") as folder:
+        for setting in dataclasses.fields(JobConfig):
+            os.environ.pop(variable_of(setting.name), None)
         os.environ["XDG_STATE_HOME"] = folder
         try:
             yield
         finally:
-            del os.environ["XDG_STATE_HOME"]
-            if before is not None:
-                os.environ["XDG_STATE_HOME"] = before
+            os.environ.clear()
+            os.environ.update(before)

@@ -38,7 +38,7 @@ def configured(
         name = error.message.partition(" is ")[0]
         if name not in between or error.hint:
             raise
-        raise ConfigError(error.message, f"the variable {_variable(name)} says so") from None
+        raise ConfigError(error.message, f"the variable {variable_of(name)} says so") from None
 
 
 def settings_of(texts: Mapping[str, str], named: Mapping[str, str] | None = None) -> dict[str, Any]:
@@ -53,8 +53,13 @@ def settings_of(texts: Mapping[str, str], named: Mapping[str, str] | None = None
     }
 
 
+def variable_of(name: str) -> str:
+    """The variable of the setting."""
+    return f"{_PREFIX}{name.upper()}"
+
+
 def _given(variables: Mapping[str, str], above: Mapping[str, Any]) -> dict[str, Any]:
-    names = {_variable(field.name): field.name for field in dataclasses.fields(JobConfig)}
+    names = {variable_of(field.name): field.name for field in dataclasses.fields(JobConfig)}
     texts = {}
     for variable, text in variables.items():
         if not variable.startswith(_PREFIX) or not text:
@@ -65,10 +70,6 @@ def _given(variables: Mapping[str, str], above: Mapping[str, Any]) -> dict[str, 
         elif meant := did_you_mean(variable[len(_PREFIX) :].lower(), names.values()):
             logger.warning("%s sets nothing: %s", variable, meant.strip())
     return settings_of(texts, {name: variable for variable, name in names.items()})
-
-
-def _variable(name: str) -> str:
-    return f"{_PREFIX}{name.upper()}"
 
 
 _PREFIX = "OKA_"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -15,11 +16,23 @@ BUILT = sorted((ROOT / "dist").glob(f"*{TAG}*.whl"), key=lambda path: path.stat(
 WHEEL = BUILT[-1] if BUILT else Path()
 MOST_BYTES = 25_000_000
 
-pytestmark = pytest.mark.skipif(
+needs_a_wheel = pytest.mark.skipif(
     not BUILT, reason="there is no wheel for this Python in dist: make wheel"
 )
 
 
+def test_an_sdist_has_what_a_wheel_is_built_of(tmp_path: Path) -> None:
+    made = [str(Path(sys.executable).with_name("maturin")), "sdist", "--out", str(tmp_path)]
+    subprocess.run(made, cwd=ROOT, capture_output=True, check=True)
+    (path,) = tmp_path.iterdir()
+    with tarfile.open(path) as sdist:
+        names = {name.partition("/")[2] for name in sdist.getnames()}
+    parts = {"Cargo.lock", "rust", "engine", "operators", "oka", "pyproject.toml", "LICENSE"}
+    assert {name.split("/")[0] for name in names} == {*parts, "Cargo.toml", "README.md", "PKG-INFO"}
+    assert {"oka/starter/AGENTS.md", "rust/native/src/lib.rs", "engine/ui/static/app.js"} <= names
+
+
+@needs_a_wheel
 def test_it_has_what_jobs_need_and_no_more() -> None:
     assert WHEEL.stat().st_size <= MOST_BYTES
     with zipfile.ZipFile(WHEEL) as wheel:
@@ -41,6 +54,7 @@ def test_it_has_what_jobs_need_and_no_more() -> None:
     assert not any("__pycache__" in name for name in names)
 
 
+@needs_a_wheel
 def test_a_newcomer_sees_windows_and_a_page() -> None:
     done = subprocess.run(
         [sys.executable, "tests/smoke.py", str(WHEEL), "--seconds", "300"],
