@@ -111,6 +111,17 @@ class Automaton:
             state.conditions = [each for each in self.conditions if each[0] & state.bits]
             state.is_proven = self._is_proven(state.number)
 
+    @property
+    def is_selective(self) -> bool:
+        """Whether an event of which no condition holds changes nothing, whatever came before."""
+        start = self.states[self.start]
+        others = (each for each in self.states if each.number not in (self.start, self._final))
+        return (
+            not self.reads_matched
+            and not self.outcome(start, 0).takes
+            and all(self.outcome(state, 0) is STAYS for state in others)
+        )
+
     def outcome(self, state: State, true: int) -> Outcome:
         """What an event does for which of the state's conditions these hold."""
         found = self._outcome(state, true)

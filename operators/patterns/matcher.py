@@ -40,6 +40,23 @@ class Matcher:
         """The only condition that `holds` asks, with its bit, for loops that ask it themselves."""
         self.idle: set[int] = set()
         """What `holds` has given of events with which no match begins."""
+        self._selects = not self.is_exact and automaton.is_selective
+
+    def concerned(self, events: list[Any]) -> list[Any] | None:
+        """Of each event, whether it may change anything; None is that all may.
+
+        So may all if a condition fails: it need not be asked about each in the end.
+        """
+        if not self._selects:
+            return None
+        concerned: list[Any] = [False] * len(events)
+        try:
+            for _, holds in self._automaton.conditions:
+                both = zip(concerned, events, strict=True)
+                concerned = [known or holds(event) for known, event in both]
+        except Exception:  # noqa: BLE001 - it comes again where it matters
+            return None
+        return concerned
 
     def holds(self, event: Any) -> int:
         """Which conditions for the begin of a match hold, of those that read the event alone."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from itertools import count
+from itertools import compress, count
 from operator import itemgetter
 from typing import Any, cast
 
@@ -181,8 +181,10 @@ class _Patterns(BatchFunction):
         known = cast("Sequence[int]", times)
         if None in times or min(known, default=watermark_us) <= watermark_us:
             batch, known = self._in_time(batch, times)
-        records = map(itemgetter(1), batch) if self._operator.paired else batch
-        add(zip(known, self._numbers, map(self._key, batch), records, strict=False))
+        records = list(map(itemgetter(1), batch)) if self._operator.paired else batch
+        waiting = zip(known, self._numbers, map(self._key, batch), records, strict=False)
+        concerned = self._matcher.concerned(records)
+        add(waiting if concerned is None else compress(waiting, concerned))
 
     def _in_time(
         self, batch: list[Any], times: Sequence[int | None]

@@ -10,6 +10,7 @@ import pytest
 
 import engine.testing
 from engine.errors import GraphError, OperatorError
+from engine.graph.context import TaskContext
 from engine.state import KeyedState
 from operators import source
 from operators.patterns import (
@@ -225,6 +226,20 @@ def test_a_condition_that_fails_is_told_with_its_record() -> None:
     with pytest.raises(OperatorError, match="seven") as failed:
         engine.testing.run(stream.pattern(Then(Stage("a", failing))).sink(Collect()))
     assert "('k', 1, 7)" in str(failed.value)
+
+
+def test_a_condition_fails_only_where_a_match_asks_it() -> None:
+    pattern = Then(Stage("a", is_(2)), FollowedBy("b", failing))
+    tasks = Tasks(matches(pattern))
+    assert given(tasks, [("k", 1, 7), ("k", 2, 2), ("k", 3, 1), ("k", 4, 7), 9]) == [[(2, 3)]]
+    with pytest.raises(ValueError, match="seven"):
+        given(tasks, [("k", 10, 2), ("k", 11, 7), 19])
+
+
+def test_events_that_concern_no_stage_do_not_wait() -> None:
+    function = matches(AB).inputs[0].source.operator.open(TaskContext("t", 0, 1, 100, "job"))
+    function.process([("k", 3, 3), ("l", 2, 3), ("k", 1, 1), ("k", 2, 9)])
+    assert [key for key, _ in function.snapshot().items()] == ["k"]
 
 
 def test_a_key_with_too_many_matches_fails_the_job() -> None:
