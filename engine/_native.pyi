@@ -37,6 +37,11 @@ class Aggregate:
         """
         Forgets all records so far, where no snapshots are taken.
         """
+    def count(self, /, records: "int") -> "bool":
+        """
+        Takes in so many records, or rows of the last columns, of which nothing is read. False, and nothing is taken
+        in, if anything but the number of all is wanted.
+        """
     def merge(self, /, layout: "bytes", value: "bytes") -> "None":
         """
         Takes in the `part` of another, behind what is here. Raises AggregateError where it does not suit.

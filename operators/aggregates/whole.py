@@ -7,6 +7,7 @@ one task instead: a record may fail because of those of other tasks, and parts d
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from engine.columns import is_columns
@@ -40,10 +41,16 @@ class Parts(BatchOperator):
     def open(self, context: TaskContext) -> BatchFunction:
         """A function around a native aggregate of one batch."""
         aggregate, pickle = Aggregate(*self.of_all.arguments), context.pickle
+        schema = None  # of the columns that the aggregate has seen last
 
         def part(batch: Any) -> list[Any]:
+            nonlocal schema
             columns = is_columns(batch)
-            aggregate.add(Batch.from_columns(batch) if columns else Batch.from_list(batch, pickle))
+            is_known = not columns or batch.schema == schema
+            if not (is_known and aggregate.count(len(batch))):
+                encode = Batch.from_columns if columns else partial(Batch.from_list, pickle=pickle)
+                aggregate.add(encode(batch))
+                schema = batch.schema if columns else None
             found = aggregate.part()
             aggregate.clear()
             return [found] if found else []

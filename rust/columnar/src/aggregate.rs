@@ -197,15 +197,33 @@ impl Aggregate {
             self.add(&unframed(layout.to_vec(), 0)?)?; // which checks the schema
             self.merged = layout.to_vec();
         }
+        match (self.touch_only()?, &mut self.shape) {
+            (Some(at), Some(shape)) => shape.merge_one(at, values),
+            _ => Ok(()),
+        }
+    }
+
+    /// Without a key, takes in so many rows of the last columns, where each aggregation is a count of all.
+    pub fn count(&mut self, rows: usize) -> Result<(), AggregateError> {
+        if rows > 0
+            && let (Some(at), Some(shape)) = (self.touch_only()?, &mut self.shape)
+        {
+            shape.count(at, rows);
+        }
+        Ok(())
+    }
+
+    /// Without a key, the number of the only one, which is touched, and how many numbers there are.
+    fn touch_only(&mut self) -> Result<Option<(u32, usize)>, AggregateError> {
         let Some(shape) = &mut self.shape else {
-            return Ok(());
+            return Ok(None);
         };
         let no_key = Arc::new(NullArray::new(1)) as ArrayRef;
         let (numbers, count) = shape.keys.of(&[no_key])?;
         let number = numbers[0];
         self.touched.resize(count);
         self.touched.touch(number as usize);
-        shape.merge_one((number, count), values)
+        Ok(Some((number, count)))
     }
 
     /// The same, where columns are settled.

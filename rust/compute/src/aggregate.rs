@@ -4,6 +4,7 @@
 //! a float, minimum and maximum keep the first of equal values. Updates are taken per batch: each
 //! key that the batch touched, once, with its value after the whole batch.
 
+use crate::encoded::encode;
 use crate::encoded::fields::{Fields, KeyPath};
 use crate::encoded::value::Reader;
 use crate::groups::Groups;
@@ -129,6 +130,20 @@ impl Aggregate {
         Ok(())
     }
 
+    /// Without a key, takes in so many records, where each aggregation is a count of all.
+    pub fn count(&mut self, records: usize) -> Result<(), Problem> {
+        if records == 0 {
+            return Ok(());
+        }
+        let kinds = self.wanted.all().count();
+        let mut values = Vec::new();
+        if kinds > 1 {
+            encode::array(&mut values, kinds);
+        }
+        (0..kinds).for_each(|_| encode::unsigned(&mut values, records as u64));
+        self.merge_part(&values)
+    }
+
     /// Without a key, what all records so far have come to, encoded; `None` if there were none.
     pub fn part(&self) -> Option<Vec<u8>> {
         let values = (!self.is_empty()).then(|| self.values().gather(0..1));
@@ -170,7 +185,7 @@ const AHEAD: usize = 64;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Accumulated, Aggregation, Path, Step, encode};
+    use crate::{Accumulated, Aggregation, Path, Step};
 
     fn pair(out: &mut Vec<u8>, key: &str, value: impl Fn(&mut Vec<u8>)) {
         encode::array(out, 2);
@@ -309,6 +324,28 @@ mod tests {
         pair(&mut body, "a", |out| encode::int(out, 4));
         whole.update(&body, 1).expect("a pair");
         assert_eq!(whole.len(), 1);
+    }
+
+    #[test]
+    fn records_are_counted_without_being_read() {
+        let counts = || {
+            Aggregate::new(
+                (Aggregation::Count, Path::default()),
+                KeyPath::Tuple(vec![]),
+            )
+        };
+        for mut aggregate in [
+            counts(),
+            counts().and((Aggregation::Count, Path::default())),
+        ] {
+            aggregate.count(300).expect("counts");
+            aggregate.update(&[1, 2], 2).expect("two records");
+            let update = aggregate.take_updates().next().expect("a value");
+            let are_all = update
+                .values()
+                .all(|each| *each == Accumulated::Integer(302));
+            assert!(are_all, "{update:?}");
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from engine.columns import is_columns, rows
 from engine.errors import OperatorError
 from engine.graph.context import TaskContext
 from engine.network import Batch
@@ -27,6 +28,8 @@ from operators import (
     Top,
     source,
 )
+from operators.aggregates.native import NativeAggregate
+from operators.aggregates.whole import Parts, Whole
 from operators.sinks import Collect
 from operators.sources import Collection
 
@@ -125,6 +128,34 @@ def test_columns_of_all_layouts_come_to_the_same_as_with_a_key(name: str, parall
         for sink in ("collect", "collect-2")
     )
     assert [{"k": "one"} | row for row in rows] == of_key
+
+
+ROWS = pa.record_batch({"n": [1, None, 3]})
+COUNTED: dict[str, list[Any]] = {
+    "records": [[("a", 1), object()], [None]],
+    "columns": [ROWS, ROWS.slice(1, 1), ROWS.slice(0, 0)],
+    "empty columns first": [ROWS.slice(0, 0), ROWS],
+    "other types": [ROWS, pa.record_batch({"n": pa.array([1], pa.int8())}), ROWS],
+    "other columns": [ROWS, pa.record_batch({"m": [1], "n": ["a"]}), ROWS],
+    "columns behind records": [[{"n": 1}], ROWS, ROWS, [{"n": 2}]],
+    "records behind columns": [ROWS, [{"n": 1}, {"n": None}], ROWS],
+}
+
+
+@pytest.mark.parametrize("counts", [Count(), {"n": Count(), "m": Count()}], ids=["one", "two"])
+@pytest.mark.parametrize("name", COUNTED)
+def test_a_count_takes_the_number_of_rows_or_records(name: str, counts: Any) -> None:
+    of_all = NativeAggregate.of(counts, (), "final", paired=False)
+    context = TaskContext("t", 0, 1, 100, "job")
+    part, whole = Parts(of_all).open(context), Whole(of_all).open(context)
+    for batch in COUNTED[name]:
+        whole.process(part.process(batch))
+    (given,) = whole.on_end()
+    count = sum(map(len, COUNTED[name]))
+    expected: Any = {"n": count, "m": count}
+    if isinstance(counts, Count):
+        expected = {"count": count} if is_columns(given) else count
+    assert (rows(given) if is_columns(given) else given) == [expected]
 
 
 @pytest.mark.parametrize("name", AGGREGATES)

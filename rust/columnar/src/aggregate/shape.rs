@@ -311,6 +311,16 @@ impl Shape {
         Self::merge(&mut self.results, (&[number], count), (&others, &[0]))
     }
 
+    /// Adds so many rows to the counts under this number, of so many.
+    pub(crate) fn count(&mut self, (number, count): (u32, usize), rows: usize) {
+        for result in &mut self.results {
+            result.values.resize(count);
+            if let Values::Count(counts) = &mut result.values {
+                counts[number as usize] += rows as i64;
+            }
+        }
+    }
+
     /// The numbers of the keys of rows, and how many numbers there are then.
     pub(crate) fn numbers(
         &mut self,

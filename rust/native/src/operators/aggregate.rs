@@ -111,6 +111,22 @@ impl Aggregate {
         state.add(py, made.as_ref().unwrap_or(batch))
     }
 
+    /// Takes in so many records, or rows of the last columns, of which nothing is read. False, and nothing is taken
+    /// in, if anything but the number of all is wanted.
+    #[pyo3(signature = (records: "int") -> "bool")]
+    fn count(&self, records: usize) -> PyResult<bool> {
+        let mut state = self.state()?;
+        if !state.computation.only_counts() {
+            return Ok(false);
+        }
+        let counted = match &mut state.columns {
+            Some(columns) => columns.count(records),
+            None => state.aggregate.count(records).map_err(Into::into),
+        };
+        counted.map_err(|error| raise_parts(&error))?;
+        Ok(true)
+    }
+
     /// What `update` gives, of the keys that it did not give since they were touched: at most `most`
     /// of them from the one numbered `first` on. An empty list if there are no more.
     #[pyo3(signature = (first: "int", most: "int") -> "Any")]

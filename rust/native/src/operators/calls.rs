@@ -176,6 +176,14 @@ impl Computation {
         filters.any(|(_, function)| function.is_some())
     }
 
+    /// Whether nothing but the number of all records is wanted.
+    pub(crate) fn only_counts(&self) -> bool {
+        let mut wanted = self.wanted.iter();
+        let counts =
+            |each: &AggregateCall| each.aggregation == Aggregation::Count && each.filter.is_none();
+        self.key.is_empty() && wanted.all(counts)
+    }
+
     /// The columns of the key.
     pub(crate) fn key_columns(&self) -> PyResult<Vec<Selector>> {
         let column = |path: &Vec<PathStep>| selector(path)?.ok_or_else(|| no_column("key_by()"));
