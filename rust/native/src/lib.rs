@@ -25,7 +25,9 @@ mod state;
 
 use pyo3::prelude::*;
 
-#[pymodule]
+// Caches such as the codec's names of classes are touched with the GIL held and have no locks: builds of Python without
+// a GIL switch it on when they import this. PyO3 would say otherwise by default.
+#[pymodule(gil_used = true)]
 mod _native {
     #[pymodule_export]
     use super::blob::{Blob, BlobNode, Landing};
