@@ -40,6 +40,7 @@ text_sectionchars = '=-~^"+*'  # which Markdown reads as headings, too
 
 html_theme = "furo"
 html_title = "Oka"
+html_favicon = "../engine/ui/static/icon.svg"
 html_extra_path = ["index.html"]  # the address of the folder leads to the first page
 html_copy_source = False  # the pages themselves lie beside the HTML, as Markdown
 html_show_sphinx = False

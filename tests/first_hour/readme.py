@@ -20,6 +20,17 @@ def programs(*files: Path) -> list[str]:
     return re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
+def modules(file: Path) -> list[str]:
+    """Its programs: one without an `import oka` of its own goes on with the one before."""
+    found: list[str] = []
+    for text in programs(file):
+        if not found or re.search(r"^import oka$", text, re.MULTILINE):
+            found.append(text)
+        else:
+            found[-1] += f"\n\n{text}"
+    return found
+
+
 def commands(*files: Path) -> list[str]:
     """The commands, without repetitions: indented lines that are no list item's text, and spans.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -39,24 +38,13 @@ oka.Tumblng
 """
 
 
-def programs(page: Path) -> list[str]:
-    """Those of the page: one without an `import oka` of its own goes on with the one before."""
-    found: list[str] = []
-    for text in readme.programs(page):
-        if not found or re.search(r"^import oka$", text, re.MULTILINE):
-            found.append(text)
-        else:
-            found[-1] += f"\n\n{text}"
-    return found
-
-
 @pytest.fixture(scope="module")
 def errors(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """What its mode `basic` finds."""
     pytest.importorskip("basedpyright", reason="it is in the extra dev")
     folder = tmp_path_factory.mktemp("programs")
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    for number, text in enumerate(each for page in pages for each in programs(page)):
+    for number, text in enumerate(each for page in pages for each in readme.modules(page)):
         (folder / f"program_{number}.py").write_text(text)
     (folder / "typed.py").write_text(TYPED)
     (folder / "wrong.py").write_text(WRONG)

@@ -139,8 +139,10 @@ def mypy(folder: Path, **programs: str) -> str:
     return done.stdout + done.stderr
 
 
-def test_programs_of_readme_and_what_users_override(tmp_path: Path) -> None:
-    programs = {f"readme_{n}": text for n, text in enumerate(readme.programs(ROOT / "README.md"))}
+def test_programs_of_the_docs_and_what_users_override(tmp_path: Path) -> None:
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    texts = [text for page in pages for text in readme.modules(page)]
+    programs = {f"program_{number}": text for number, text in enumerate(texts)}
     told = mypy(tmp_path, **programs, own=OWN)
     assert told == f"Success: no issues found in {len(programs) + 1} source files\n"
 
