@@ -157,8 +157,9 @@ class JobHandle:
         """End the sources; what they have emitted goes on to the sinks, and the job succeeds.
 
         A source ends behind the batch that it is at: one that waits for its next is not disturbed
-        (`yield []` gives it an end to look at), and `cancel` ends it all the same. Returns at once;
-        `wait_finished` gives the result.
+        (`yield []` gives it an end to look at), and `cancel` ends it all the same. A job that still
+        waits for nodes is cancelled, as it has emitted nothing. Returns at once; `wait_finished`
+        gives the result.
         """
         self._is_stopped = True
         self._master.stop()

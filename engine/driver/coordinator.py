@@ -122,6 +122,10 @@ class Coordinator:
         self._words: list[Command] = []
         self._unwanted: set[int] = set()
         """The tasks whose records end at an operator with a limit."""
+        self._owes_no_savepoint = False
+        """Whether it is to stop, and not behind a savepoint."""
+        self._is_new = first_epoch == 1
+        """Whether it does not go on from a checkpoint."""
         self._is_started = self._is_stopped = self._is_cancelled = False
 
     def handle(self, events: Sequence[Event], now: float) -> list[Command]:
@@ -324,7 +328,7 @@ class Coordinator:
             case SourceProgressed(task, attempt, time) if ("run", attempt) == current:
                 self._raised |= self._alignment.progressed(task, time)
             case StopRequested():
-                self._is_stopped = True
+                self._is_stopped = self._owes_no_savepoint = True
             case Cancelled():
                 self._is_cancelled = True
             case MasterFailed(error) if self.step not in _ENDING or self._restart is not None:
@@ -336,13 +340,19 @@ class Coordinator:
         error = self._failures.verdict(self.step, now, is_over=not self._awaited)
         if error is not None:
             return error
-        if self._is_cancelled:
+        if self._is_cancelled or (self._owes_no_savepoint and self._has_never_had_room):
             return self._cancelled()
         if self.step == "place":
             return self._placing.error(now) if self._awaited else None
         if self._awaited and self._deadline is not None and now >= self._deadline:
             return self._late()
         return None
+
+    @property
+    def _has_never_had_room(self) -> bool:
+        """Whether the job waits for nodes and nothing of it has begun, now or before."""
+        is_first = self.attempt == 0 and self._is_new
+        return is_first and self.step == "place" and self._placing.has_no_room
 
     def _cancelled(self) -> JobCancelled:
         return JobCancelled(f"job {self._config.name!r} was cancelled")

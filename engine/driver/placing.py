@@ -94,6 +94,11 @@ class Placing:
         return commands
 
     @property
+    def has_no_room(self) -> bool:
+        """Whether there are no nodes for a task."""
+        return self._waits is not None and self._waits.error is not None
+
+    @property
     def wake(self) -> float:
         """When something is due again."""
         return self._next_place

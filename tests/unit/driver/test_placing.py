@@ -17,6 +17,7 @@ from engine.driver.events import (
     Cancelled,
     StepDone,
     StepFailed,
+    StopRequested,
     WorkerGone,
 )
 from engine.driver.placing import Place, Waits, WorkersPlaced
@@ -30,7 +31,7 @@ WORDS = "2 of 4 workers, waiting for 2 CPUs"
 class Job:
     """A job of four tasks with checkpoints, at the first step of its first attempt."""
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, first_epoch: int = 1, **settings: Any) -> None:
         config = JobConfig(
             name="tried",
             **{
@@ -40,7 +41,7 @@ class Job:
                 **settings,
             },
         )
-        self.coordinator = Coordinator(graph(), config)
+        self.coordinator = Coordinator(graph(), config, first_epoch)
         self.now = 100.0
         self.said: list[Any] = []
         self.handle(AttemptRequested())
@@ -126,6 +127,34 @@ def test_a_job_that_waits_is_cancelled_at_once() -> None:
     job.handle(Cancelled())
     assert job.coordinator.step is None
     assert isinstance(job.coordinator.error, JobCancelled)
+
+
+@pytest.mark.parametrize(
+    ("waits", "first_epoch", "is_cancelled"),
+    [
+        (Waits(WORDS, NO_ROOM), 1, True),
+        (Waits(WORDS, None), 1, False),  # its nodes are about to answer
+        (None, 1, False),
+        (Waits(WORDS, NO_ROOM), 7, False),  # it goes on from a checkpoint, and has more to write
+    ],
+)
+def test_a_job_that_is_stopped_before_there_is_room_is_cancelled(
+    waits: Waits | None, first_epoch: int, is_cancelled: bool
+) -> None:
+    job = Job(first_epoch=first_epoch)
+    job.handle(*([] if waits is None else [waits]))
+    job.handle(StopRequested())
+    assert isinstance(job.coordinator.error, JobCancelled) == is_cancelled
+    assert (job.coordinator.step is None) == is_cancelled
+
+
+def test_a_job_that_is_stopped_while_it_waits_to_go_on_is_not_cancelled() -> None:
+    job = Job().runs()
+    job.handle(WorkerGone(3, lost(3)))
+    job.done("cancel", 0, 1, 2)
+    job.handle(after=0.2)
+    job.handle(Waits(WORDS, NO_ROOM), StopRequested())
+    assert job.coordinator.step == "place"
 
 
 def test_each_loss_is_one_restart_however_many_die_of_it_and_however_long_it_waits() -> None:
