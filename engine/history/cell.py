@@ -9,21 +9,25 @@ from pathlib import Path
 
 from engine.errors import ConfigError
 from engine.history import view
-from engine.history.reading import Follower, JobHistory
+from engine.history.reading import Follower, JobHistory, whole
 from engine.notebook import cells, html
 
 
 def page(history: JobHistory) -> str:
-    """What `oka jobs` tells of a job, without its log, as HTML for a notebook."""
-    rows = view.rows(history)
-    columns, operators = view.operators(rows)
-    marked = [at for at, row in enumerate(rows) if row.is_bottleneck]
-    parts = [
-        html.lines(view.summary(history)),
-        html.table(columns, operators, marked=marked) if rows else "",
-        html.printed("\n".join(view.news(history, _NEWS))),
-        html.printed("\n\n".join(view.end(history))),
-    ]
+    """What `oka jobs` tells of a job, without its log, as HTML for a notebook.
+
+    Raises ConfigError where the history is damaged.
+    """
+    with whole(history):
+        rows = view.rows(history)
+        columns, operators = view.operators(rows)
+        marked = [at for at, row in enumerate(rows) if row.is_bottleneck]
+        parts = [
+            html.lines(view.summary(history)),
+            html.table(columns, operators, marked=marked) if rows else "",
+            html.printed("\n".join(view.news(history, _NEWS))),
+            html.printed("\n\n".join(view.end(history))),
+        ]
     return view.shown("".join(parts))
 
 
@@ -66,7 +70,7 @@ class LiveCell:
         if self._follower is None and (path := self._path()) is not None:
             self._follower = Follower(path)
         if self._follower is not None:
-            with suppress(*_UNREADABLE):
+            with suppress(ConfigError, OSError):
                 return page(self._follower.history())
         return self._otherwise()
 
@@ -77,12 +81,10 @@ def page_of(path: Path | None) -> str | None:
         return None
     try:
         return page(JobHistory.read(path))
-    except _UNREADABLE:
+    except (ConfigError, OSError):
         return None
 
 
-_UNREADABLE = (ConfigError, OSError, LookupError, TypeError, ValueError, AttributeError)
-"""Where the file is gone, or somebody has changed it."""
 _NEWS = 5
 """The last events and errors that are shown."""
 _SECONDS = 1.0

@@ -185,7 +185,7 @@ def whole(history: JobHistory) -> Iterator[None]:
     """Raise ConfigError where records lack what they have to have, as in a file that was forged."""
     try:
         yield
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+    except _OF_FORGED as error:
         raise ConfigError(
             f"{history.path} is damaged: {type(error).__name__}: {error}, expected what a job wrote"
         ) from error
@@ -196,3 +196,7 @@ def task_names(plan: Record) -> Iterator[str]:
     for vertex in plan["vertices"]:
         for index in range(vertex["parallelism"]):
             yield f"{vertex['name']}[{index}]"
+
+
+_OF_FORGED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What reading a file raises that no job has written."""
