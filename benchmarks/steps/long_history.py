@@ -1,8 +1,9 @@
 """Histories of long jobs: `python -m benchmarks.steps.long_history [1] [7]`, numbers of days.
 
-Records of a job of 64 tasks go to a file as a job writes it, as fast as they can be made: with
+Records of a job of 64 tasks go to a file as a job writes it, as fast as they can be made, with
 samples of changing figures, checkpoints and lines of the log: each 5 min, of the last day each
-30 s, and of its last ten minutes each second. A line has the size of the file, and how long it takes to read it.
+30 s, and of its last ten minutes each second. A line has the size of the file, and how long it
+takes to read it.
 """
 
 from __future__ import annotations
