@@ -426,7 +426,7 @@ def test_a_client_that_finds_no_broker_any_more_is_replaced(
 
 
 def test_the_program_of_the_guide(kafka: Broker) -> None:
-    guide = (Path(__file__).parents[2] / "docs" / "connectors.md").read_text()
+    guide = (Path(__file__).parents[2] / "docs/reference/connectors.md").read_text()
     _, section = guide.split("\n## Kafka source\n")
     (program,) = re.findall(r"```python\n(.*?)```", section.partition("\n## ")[0], re.DOTALL)
     topic = kafka.topic()

@@ -14,7 +14,7 @@ from benchmarks.plots import render
 from benchmarks.plots.event_time import TIMES, draw, observe
 from tests.first_hour import readme
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "time.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs/explanation/time.md"
 PROGRAMS = readme.programs(PAGE)
 
 
@@ -44,5 +44,6 @@ def test_the_picture_is_of_what_happened() -> None:
     drawing = draw(observed)
     assert "second 4 comes too late" in drawing.alt
     assert render(drawing, "png").startswith(b"\x89PNG")
-    assert f"]({drawing.name}.png)" in PAGE.read_text().replace("\n", " ")
-    assert (PAGE.parent / f"{drawing.name}.png").is_file()
+    picture = f"../images/{drawing.name}.png"
+    assert f"]({picture})" in PAGE.read_text().replace("\n", " ")
+    assert (PAGE.parent / picture).is_file()

@@ -10,7 +10,7 @@ import pytest
 from engine.expression.lift import Lifted, Refusal, lift
 from engine.expression.pure import CALLS, ITERATORS, METHODS, VIEWS
 
-PAGE = (Path(__file__).parents[3] / "docs" / "native-functions.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs/reference/native-functions.md").read_text()
 SECTIONS = dict(re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", PAGE, re.M | re.S))
 UNDERSTOOD, REFUSED = SECTIONS["What is understood"], SECTIONS["What is not"]
 

@@ -18,7 +18,7 @@ from engine.cli.main import commands
 from engine.monitoring.families import all_families
 from engine.monitoring.table import table
 
-PAGE = (Path(__file__).parents[3] / "docs" / "metrics.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs/reference/metrics.md").read_text(encoding="utf-8")
 FOLDER = Path(engine.monitoring.__file__).parent
 RULES = yaml.safe_load((FOLDER / "rules.yaml").read_text())["groups"][0]["rules"]
 BOARD = json.loads((FOLDER / "dashboard.json").read_text())
