@@ -33,6 +33,15 @@ from tests.unit.installation.test_distribution import PROJECT, ROOT
 
 PROGRAMS = readme.programs(*(ROOT / page for page in readme.PROGRAMS))
 COMMANDS = readme.commands(*(ROOT / page for page in readme.COMMANDS))
+OTHERS = [
+    *("benchmarks/README.md", "benchmarks/RESULTS.md", "k8s/README.md", "CONTRIBUTING.md"),
+    *(
+        page.relative_to(ROOT).as_posix()
+        for room in ("tutorial", "howto")
+        for page in sorted((ROOT / "docs" / room).glob("*.md"))
+        if readme.commands(page)
+    ),
+]
 BIN = Path(sys.executable).parent
 SHORTER = {
     "seconds=5": "seconds=0.5",
@@ -219,9 +228,7 @@ RULES: dict[str, Callable[[str, pytest.FixtureRequest], None]] = {
 }
 
 
-@pytest.mark.parametrize(
-    "file", ["benchmarks/README.md", "benchmarks/RESULTS.md", "k8s/README.md", "CONTRIBUTING.md"]
-)
+@pytest.mark.parametrize("file", OTHERS)
 def test_commands_of_other_pages_have_such_options(file: str) -> None:
     found = readme.commands(ROOT / file)
     assert found
