@@ -33,12 +33,12 @@ from tests.unit.installation.test_distribution import PROJECT, ROOT
 
 PROGRAMS = readme.programs(*(ROOT / page for page in readme.PROGRAMS))
 COMMANDS = readme.commands(*(ROOT / page for page in readme.COMMANDS))
-OTHERS = [
+OTHERS = [  # their commands are not run
     *("benchmarks/README.md", "benchmarks/RESULTS.md", "k8s/README.md", "CONTRIBUTING.md"),
     *(
-        page.relative_to(ROOT).as_posix()
-        for room in ("tutorial", "howto")
-        for page in sorted((ROOT / "docs" / room).glob("*.md"))
+        name
+        for page in sorted((ROOT / "docs").glob("[ht]*/*.md"))  # how-tos and the tutorial
+        if (name := page.relative_to(ROOT).as_posix()) not in readme.COMMANDS
         if readme.commands(page)
     ),
 ]
