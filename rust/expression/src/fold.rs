@@ -2,7 +2,9 @@
 
 mod accumulate;
 
-pub use accumulate::Accumulating;
+pub use accumulate::{KeyPart, Numbers};
+
+use self::accumulate::Accumulating;
 
 use crate::build::{Builder, Unknown};
 use crate::code::{Code, Next};
@@ -14,6 +16,7 @@ use crate::unusual::Unusual;
 use crate::value::Value;
 use crate::view;
 use bumpalo::Bump;
+use oka_compute::Path;
 
 /// The function, and what it gave for the last batch.
 #[derive(Debug)]
@@ -24,7 +27,7 @@ pub struct Folding {
     /// Of a value and of a record.
     sides: [Side; 2],
     /// None for functions and records of another kind.
-    pub accumulating: Option<Accumulating>,
+    accumulating: Option<Accumulating>,
     arena: Bump,
     /// The results, encoded one behind the other, and where each ends.
     results: Vec<u8>,
@@ -73,8 +76,62 @@ impl Folding {
         })
     }
 
-    /// Folds a batch: records with the numbers of their keys, which are below `keys`, each in front of whatever
-    /// follows it. `value` gives what a key had before, if it had something.
+    /// Whether the first item of a value is always that of the first record of its key.
+    pub fn keeps_first(&self) -> bool {
+        let accumulating = self.accumulating.as_ref();
+        accumulating.is_some_and(Accumulating::keeps_first)
+    }
+
+    /// What [`Self::run_by_key`] needs; None of a key that is not one step into a record.
+    pub fn key_part(&mut self, path: &Path) -> Option<KeyPart> {
+        self.accumulating.as_mut()?.key_part(path)
+    }
+
+    /// Whether the value of a key is held in pieces.
+    #[inline]
+    pub fn holds(&self, number: u32) -> bool {
+        let accumulating = self.accumulating.as_ref();
+        accumulating.is_some_and(|accumulating| accumulating.holds(number))
+    }
+
+    /// Gives all values back that are held, encoded.
+    pub fn give_back(&mut self, take: impl FnMut(u32, &[u8])) {
+        if let Some(accumulating) = &mut self.accumulating {
+            accumulating.give_back(take);
+        }
+    }
+
+    /// Folds a batch whose values are held in pieces from then on: records with the numbers of their keys, which are
+    /// below `keys`, each in front of whatever follows it. `value` gives what a key had before, if it had something and
+    /// is not held. The number of results: one for each record, or with `only_last` one for each key. If it fails, all
+    /// is as before.
+    pub fn run_in_pieces<'b>(
+        &mut self,
+        records: &[(u32, &'b [u8])],
+        keys: usize,
+        only_last: bool,
+        value: impl Fn(u32) -> Option<&'b [u8]>,
+    ) -> Result<usize, Unusual> {
+        let accumulating = self.accumulating.as_mut().ok_or(Unusual::NotPlain)?;
+        accumulating.run(records, keys, only_last, value)
+    }
+
+    /// As `run_in_pieces`, in one pass over bodies with numbers of records, whose keys are parts of them. It fails with
+    /// [`Unusual::NoKey`] where they are not.
+    pub fn run_by_key<'b>(
+        &mut self,
+        bodies: impl Iterator<Item = (usize, &'b [u8])>,
+        key: KeyPart,
+        only_last: bool,
+        numbers: &mut impl Numbers,
+    ) -> Result<usize, Unusual> {
+        let accumulating = self.accumulating.as_mut().ok_or(Unusual::NoKey)?;
+        accumulating.run_by_key(bodies, key, only_last, numbers)
+    }
+
+    /// As `run_in_pieces`, where nothing is held, with a result for each record. [`Self::values`] has what keys have from
+    /// now on. Where it does not fail, these records, or some value, are of another form than pieces are for: nothing is
+    /// in pieces any more.
     pub fn run<'b>(
         &mut self,
         records: &[(u32, &'b [u8])],
@@ -93,10 +150,11 @@ impl Folding {
             before += chunk.len();
             self.results.append(&mut self.next);
         }
+        self.accumulating = None;
         Ok(())
     }
 
-    /// As `run`, where nobody needs the results, but the values that keys have from now on: [`Self::take_values`] gives
+    /// As either, where nobody needs the results, but the values that keys have from now on: [`Self::take_values`] gives
     /// them.
     pub fn run_to_values<'b>(
         &mut self,
@@ -104,14 +162,10 @@ impl Folding {
         keys: usize,
         value: impl Fn(u32) -> Option<&'b [u8]>,
     ) -> Result<(), Unusual> {
-        if let Some(accumulating) = &mut self.accumulating
-            && accumulating.run(records, keys, true, &value).is_ok()
-        {
-            return Ok(());
+        match self.run_in_pieces(records, keys, true, &value) {
+            Ok(_) => Ok(()),
+            Err(_) => self.run(records, keys, value),
         }
-        self.run(records, keys, value)?;
-        self.accumulating = None; // these records, or some value, are of another form
-        Ok(())
     }
 
     /// The keys of the last batch of `run_to_values`, with their values.
@@ -126,10 +180,13 @@ impl Folding {
 
     /// The results of the last batch, encoded one behind the other.
     pub fn results(&self) -> &[u8] {
-        &self.results
+        match &self.accumulating {
+            Some(accumulating) => accumulating.results(),
+            None => &self.results,
+        }
     }
 
-    /// The keys of the last batch, with the values that they have from now on.
+    /// The keys of the last batch of `run`, with the values that they have from now on.
     pub fn values(&self) -> impl Iterator<Item = (u32, &[u8])> {
         self.touched.iter().map(|number| {
             let last = self.last[*number as usize] as usize;
@@ -194,16 +251,17 @@ impl Folding {
 }
 
 impl Side {
-    /// Takes the argument at the start of the bytes.
+    /// Takes the argument at the start of the bytes: where it ends.
     #[inline]
-    fn take<'a>(&mut self, bytes: &'a [u8], machine: &mut Machine<'a>) -> Result<(), Unusual> {
-        let whole = &bytes[..self.parts.pass(bytes)?];
+    fn take<'a>(&mut self, bytes: &'a [u8], machine: &mut Machine<'a>) -> Result<usize, Unusual> {
+        let end = self.parts.pass(bytes)?;
+        let whole = &bytes[..end];
         if self.needs_value {
             machine.registers[self.register] = view::value(whole, machine.arena)?;
         } else {
             machine.registers[self.register] = Value::Opaque(whole);
         }
-        Ok(())
+        Ok(end)
     }
 }
 

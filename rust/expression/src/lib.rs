@@ -50,7 +50,7 @@ mod write;
 
 pub use build::Unknown;
 pub use bumpalo::Bump as Arena;
-pub use fold::{Accumulating, Folding};
+pub use fold::Folding;
 pub use program::{Program, Stage};
 pub use single::Single;
 pub use unusual::Unusual;

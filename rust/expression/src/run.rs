@@ -177,7 +177,12 @@ impl<'a> Machine<'a> {
                     let length = place.length();
                     match input.bytes.get(place.start()..) {
                         Some(bytes) if length > 0 => append_encoded(out, bytes, length, *depth)?,
-                        _ => self.append_another(out, part, *depth)?,
+                        _ => match (&part.way, &self.registers[part.register]) {
+                            (Way::Whole, Value::Text(text)) if text.len() < SHORT => {
+                                encode::text(out, text);
+                            }
+                            _ => self.append_another(out, part, *depth)?,
+                        },
                     }
                 }
                 Piece::Value(register, depth) => match self.registers[*register] {
@@ -216,6 +221,15 @@ impl<'a> Machine<'a> {
             Some(bytes) => taken.value(bytes, self.arena).map(Some),
             None => self.another_part(part),
         }
+    }
+
+    /// What an operation takes of an argument.
+    pub(crate) fn taken(&self, operation: &'a Operation, inputs: &[Input<'a, '_>]) -> Computed<'a> {
+        let Operation::Part(part, taken) = operation else {
+            return Err(Unusual::NotSent); // it computes something
+        };
+        let found = self.part(part, *taken, inputs)?;
+        found.ok_or(Unusual::NoKey)
     }
 
     /// Takes a part that has no place.
@@ -263,10 +277,7 @@ impl<'a> Machine<'a> {
         let registers = &*self.registers;
         let value = |register: &Register| registers[*register];
         match operation {
-            Operation::Part(part, taken) => {
-                let found = self.part(part, *taken, inputs)?;
-                found.ok_or(Unusual::NoKey)
-            }
+            Operation::Part(..) => self.taken(operation, inputs),
             Operation::Field(record, name, taken) => {
                 let found = name.find(value(record), *taken, arena)?;
                 found.ok_or(Unusual::NoKey)
@@ -351,6 +362,9 @@ impl<'a> Machine<'a> {
         Ok(Value::List(made.into_bump_slice()))
     }
 }
+
+/// A text that is not too long to be sent, whatever it is.
+const SHORT: usize = 1 << 16;
 
 fn gathered<'a>(places: &[Register], registers: &[Value<'a>], arena: &'a Bump) -> &'a [Value<'a>] {
     arena.alloc_slice_fill_iter(places.iter().map(|place| registers[*place]))

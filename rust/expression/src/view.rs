@@ -195,9 +195,10 @@ fn places<'a>(
 #[inline]
 pub(crate) fn end(bytes: &[u8], start: usize) -> Result<usize, Unusual> {
     let marker = *bytes.get(start).ok_or(Unusual::Malformed)?;
-    match SIZES[usize::from(marker)] {
-        0 => end_of_any(bytes, start),
-        size => Ok(start + usize::from(size)),
+    match (SIZES[usize::from(marker)], bytes.get(start + 1)) {
+        (0, Some(length)) if matches!(marker, 0xc4 | 0xd9) => Ok(start + 2 + usize::from(*length)),
+        (0, _) => end_of_any(bytes, start),
+        (size, _) => Ok(start + usize::from(size)),
     }
 }
 

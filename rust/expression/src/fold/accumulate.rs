@@ -7,16 +7,20 @@
 
 mod kept;
 mod plan;
+mod taking;
+mod update;
 
 use self::kept::{Held, Keys, Undo};
 use self::plan::Plan;
+use self::taking::Taking;
 use super::Side;
 use crate::build::{Builder, Unknown};
 use crate::parts::Parts;
-use crate::run::{Input, Machine};
+use crate::run::Machine;
 use crate::tree::{Constant, Expression};
 use crate::unusual::Unusual;
 use bumpalo::Bump;
+use oka_compute::{Path, Step, encode};
 
 /// The function, and the values of keys since they were given back last.
 #[derive(Debug)]
@@ -32,6 +36,19 @@ pub struct Accumulating {
     arena: Bump,
     results: Vec<u8>,
 }
+
+/// Whose keys have numbers.
+pub trait Numbers {
+    /// The number of an encoded key.
+    fn number(&mut self, key: &[u8]) -> Result<u32, Unusual>;
+
+    /// What a key had before, encoded, if it had something.
+    fn value(&mut self, number: u32) -> Result<Option<&[u8]>, Unusual>;
+}
+
+/// The number of the part of a record that is its key.
+#[derive(Clone, Copy, Debug)]
+pub struct KeyPart(usize);
 
 impl Accumulating {
     /// None for a function of another kind.
@@ -68,8 +85,22 @@ impl Accumulating {
     /// Whether the value of a key is here.
     #[inline]
     pub fn holds(&self, number: u32) -> bool {
-        let held = self.keys.held.get(number as usize);
-        held.is_some_and(|held| *held != Held::Not)
+        self.keys.holds(number)
+    }
+
+    /// Has records be passed over for their keys, too: None of a key that is not one step into a record.
+    pub fn key_part(&mut self, path: &Path) -> Option<KeyPart> {
+        let parts = &mut self.record.parts;
+        match path.steps() {
+            [Step::Item(item)] => usize::try_from(*item).ok().map(|item| parts.item(item)),
+            [Step::Field(name)] => {
+                let mut encoded = Vec::new();
+                encode::text(&mut encoded, name.as_bytes());
+                Some(parts.named(&encoded))
+            }
+            _ => None,
+        }
+        .map(KeyPart)
     }
 
     /// Folds a batch: records with the numbers of their keys, which are below `keys`, each in front of whatever
@@ -85,24 +116,53 @@ impl Accumulating {
         value: impl Fn(u32) -> Option<&'b [u8]>,
     ) -> Result<usize, Unusual> {
         self.keys.resize(keys, self.plan.slots.len());
-        self.undo.begin(keys);
-        self.results.clear();
-        let held = self.keys.all.len();
-        let done = records
-            .chunks(super::CHUNK)
-            .try_for_each(|chunk| self.chunk(chunk, only_last, &value));
-        if let Err(unusual) = done {
-            self.keys.all.truncate(held);
-            self.undo.apply(&mut self.keys, self.plan.slots.len());
-            return Err(unusual);
-        }
-        if !only_last {
-            return Ok(records.len());
-        }
-        for (number, ..) in &self.undo.keys {
-            self.keys.append(*number, &mut self.results);
-        }
-        Ok(self.undo.keys.len())
+        self.attempt(only_last, |this| {
+            for chunk in records.chunks(super::CHUNK) {
+                let (side, mut taking) = this.taking(only_last);
+                for (number, bytes) in chunk {
+                    side.take(bytes, &mut taking.machine)?;
+                    taking.take(*number, bytes, side.parts.places(), || Ok(value(*number)))?;
+                }
+            }
+            Ok(records.len())
+        })
+    }
+
+    /// As `run`, where the keys are at a part of the records of these bodies.
+    pub fn run_by_key<'b>(
+        &mut self,
+        bodies: impl Iterator<Item = (usize, &'b [u8])>,
+        key: KeyPart,
+        only_last: bool,
+        numbers: &mut impl Numbers,
+    ) -> Result<usize, Unusual> {
+        self.attempt(only_last, |this| {
+            let mut records = 0;
+            for (count, mut rest) in bodies {
+                records += count;
+                let mut left = count;
+                while left > 0 {
+                    let chunk = left.min(super::CHUNK);
+                    let (side, mut taking) = this.taking(only_last);
+                    for _ in 0..chunk {
+                        let end = side.take(rest, &mut taking.machine)?;
+                        let places = side.parts.places();
+                        let key = places[key.0].of(rest).ok_or(Unusual::NoKey)?;
+                        let number = numbers.number(key)?;
+                        taking
+                            .keys
+                            .resize(number as usize + 1, taking.plan.slots.len());
+                        taking.take(number, rest, places, || numbers.value(number))?;
+                        rest = rest.get(end..).ok_or(Unusual::Malformed)?;
+                    }
+                    left -= chunk;
+                }
+                if !rest.is_empty() {
+                    return Err(Unusual::Malformed);
+                }
+            }
+            Ok(records)
+        })
     }
 
     /// The results of the last batch, encoded one behind the other.
@@ -122,84 +182,62 @@ impl Accumulating {
         }
     }
 
-    fn chunk<'b>(
+    /// Takes in a batch, and leaves nothing of it if that fails. The number of results.
+    fn attempt(
         &mut self,
-        records: &[(u32, &'b [u8])],
         only_last: bool,
-        value: &impl Fn(u32) -> Option<&'b [u8]>,
-    ) -> Result<(), Unusual> {
-        self.arena.reset();
-        let arena = &self.arena;
-        let mut machine = Machine::new(&self.constants, self.registers, arena);
-        let width = self.plan.slots.len();
-        for (number, bytes) in records {
-            let at = *number as usize;
-            self.undo.save(*number, &self.keys, width);
-            if self.keys.held[at] != Held::InPieces {
-                let whole = match self.keys.held[at] {
-                    Held::Whole => Some(&*arena.alloc_slice_copy(&self.keys.fixed[at])),
-                    Held::Not | Held::InPieces => {
-                        self.keys.all.push(*number);
-                        value(*number)
-                    }
-                };
-                let Some(whole) = whole else {
-                    let end = self.record.parts.pass(bytes)?;
-                    self.keys.fixed[at] = bytes[..end].to_vec();
-                    self.keys.held[at] = Held::Whole;
-                    if !only_last {
-                        self.results.extend_from_slice(&bytes[..end]);
-                    }
-                    continue;
-                };
-                let end = self.value.pass(whole)?;
-                let whole = Input {
-                    bytes: &whole[..end],
-                    places: self.value.places(),
-                };
-                self.keys.take_apart(*number, &whole, &self.plan, arena)?;
-            }
-            self.record.take(bytes, &mut machine)?;
-            let slots = self.keys.slots(*number, &self.plan);
-            for (register, slot) in &self.plan.reads {
-                slots[*slot].read(&mut machine.registers[*register], arena)?;
-            }
-            let inputs = [
-                Input::default(),
-                Input {
-                    bytes,
-                    places: self.record.parts.places(),
-                },
-            ];
-            machine.run(&self.plan.code, &inputs)?;
-            for (slot, plan) in slots.iter_mut().zip(&self.plan.slots) {
-                if let Some(register) = plan.written {
-                    slot.set(&machine.registers[register])?;
-                }
-            }
-            if !only_last {
-                self.keys.append(*number, &mut self.results);
-            }
+        batch: impl FnOnce(&mut Self) -> Result<usize, Unusual>,
+    ) -> Result<usize, Unusual> {
+        self.undo.begin();
+        self.results.clear();
+        let held = self.keys.all.len();
+        let done = batch(self).and_then(|records| {
+            let fits = u32::try_from(self.results.len());
+            fits.map(|_| records).map_err(|_| Unusual::TooLarge)
+        });
+        let records = done.inspect_err(|_| {
+            self.keys.all.truncate(held);
+            self.undo.apply(&mut self.keys, self.plan.slots.len());
+        })?;
+        if !only_last {
+            return Ok(records);
         }
-        u32::try_from(self.results.len()).map_err(|_| Unusual::TooLarge)?;
-        Ok(())
+        for (number, ..) in &self.undo.keys {
+            self.keys.append(*number, &mut self.results);
+        }
+        Ok(self.undo.keys.len())
+    }
+
+    /// What takes in the next records, of which `record` finds the parts.
+    fn taking(&mut self, only_last: bool) -> (&mut Side, Taking<'_>) {
+        self.arena.reset();
+        let machine = Machine::new(&self.constants, self.registers, &self.arena);
+        let taking = Taking {
+            plan: &self.plan,
+            value: &mut self.value,
+            keys: &mut self.keys,
+            undo: &mut self.undo,
+            results: (!only_last).then_some(&mut self.results),
+            machine,
+        };
+        (&mut self.record, taking)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tree::{Block, End, Given, Step};
+    use crate::tree::{self, Block, End, Given};
 
-    fn step(operation: &str, operands: &[usize], constant: Constant) -> Step {
-        Step {
+    fn step(operation: &str, operands: &[usize], constant: Constant) -> tree::Step {
+        tree::Step {
             operation: operation.to_owned(),
             operands: operands.to_vec(),
             given: Given::Constant(constant),
         }
     }
 
-    fn accumulating(steps: Vec<Step>) -> Option<Accumulating> {
+    fn accumulating(steps: Vec<tree::Step>) -> Option<Accumulating> {
         let end = End::Return(steps.len() + 1);
         let body = Block { steps, end };
         Accumulating::new(&Expression { arguments: 2, body }).expect("known operations")
@@ -259,6 +297,63 @@ mod tests {
         let mut values = Vec::new();
         adding.give_back(|number, value| values.push((number, value.to_vec())));
         assert_eq!(values, [(0, vec![0x92, 0xa1, b'a', 2]), (1, B.to_vec())]);
+    }
+
+    /// Keys in the order in which they came, of which the first had a value.
+    #[derive(Default)]
+    struct Known(Vec<Vec<u8>>);
+
+    impl Numbers for Known {
+        fn number(&mut self, key: &[u8]) -> Result<u32, Unusual> {
+            let known = self.0.iter().position(|known| known == key);
+            Ok(known.unwrap_or_else(|| {
+                self.0.push(key.to_vec());
+                self.0.len() - 1
+            }) as u32)
+        }
+
+        fn value(&mut self, number: u32) -> Result<Option<&[u8]>, Unusual> {
+            Ok((number == 0).then_some(&[0x92, 0xa1, b'b', 20]))
+        }
+    }
+
+    fn by_key(adding: &mut Accumulating, bodies: &[(usize, &[u8])]) -> Result<Vec<u8>, Unusual> {
+        let key = adding.key_part(&Path::from([Step::Item(0)]));
+        let key = key.expect("one step");
+        let mut known = Known(vec![vec![0xa1, b'b']]);
+        adding.run_by_key(bodies.iter().copied(), key, true, &mut known)?;
+        Ok(adding.results().to_vec())
+    }
+
+    #[test]
+    fn keys_are_found_in_the_same_pass() {
+        let mut adding = adding(0).expect("of this kind");
+        let twice = [&A[..4], B, &A[..4]].concat();
+        let bodies = [(3, &twice[..]), (0, &[]), (1, B)];
+        let results = [0x92, 0xa1, b'a', 2, 0x92, 0xa1, b'b', 22];
+        assert_eq!(by_key(&mut adding, &bodies), Ok(results.to_vec()));
+        for (bodies, reason) in [
+            ([(2, &twice[..])], Unusual::Malformed), // bytes behind the records
+            ([(1, &[1, 2][..])], Unusual::NoKey),    // no key in a number
+            ([(1, &A[..3])], Unusual::Malformed),    // a record that has no end
+            ([(1, &[0x92, 0xa1, b'b', 0xc0])], Unusual::Types),
+        ] {
+            assert_eq!(by_key(&mut adding, &bodies), Err(reason), "{bodies:?}");
+        }
+        assert_eq!(by_key(&mut adding, &[]), Ok(Vec::new()));
+        let mut values = Vec::new();
+        adding.give_back(|number, value| values.push((number, value.to_vec())));
+        let expected = [(1, results[..4].to_vec()), (0, results[4..].to_vec())];
+        assert_eq!(values, expected);
+    }
+
+    #[test]
+    fn a_key_that_is_no_step_into_a_record_has_no_part() {
+        let mut adding = adding(0).expect("of this kind");
+        let two = Path::from([Step::Item(0), Step::Item(0)]);
+        for path in [Path::default(), Path::from([Step::Item(-1)]), two] {
+            assert!(adding.key_part(&path).is_none(), "{path:?}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::plan::{Layout, Piece, Plan};
 use crate::run::Input;
 use crate::unusual::Unusual;
-use crate::value::Value;
+use crate::value::{Computed, Value};
 use crate::view;
 use crate::write::write;
 use bumpalo::Bump;
@@ -52,13 +52,26 @@ pub(super) struct Undo {
 }
 
 impl Keys {
+    /// Whether the value of a key is here.
+    #[inline]
+    pub(super) fn holds(&self, number: u32) -> bool {
+        let held = self.held.get(number as usize);
+        held.is_some_and(|held| *held != Held::Not)
+    }
+
+    #[inline]
     pub(super) fn resize(&mut self, keys: usize, width: usize) {
         if keys > self.held.len() {
-            self.held.resize(keys, Held::Not);
-            self.fixed.resize(keys, Vec::new());
-            self.ends.resize(keys * width, 0);
-            self.slots.resize(keys * width, Slot::Int(0));
+            self.grow(keys, width);
         }
+    }
+
+    #[inline(never)]
+    fn grow(&mut self, keys: usize, width: usize) {
+        self.held.resize(keys, Held::Not);
+        self.fixed.resize(keys, Vec::new());
+        self.ends.resize(keys * width, 0);
+        self.slots.resize(keys * width, Slot::Int(0));
     }
 
     /// The slots of a key.
@@ -157,9 +170,8 @@ impl Keys {
 }
 
 impl Undo {
-    pub(super) fn begin(&mut self, keys: usize) {
+    pub(super) fn begin(&mut self) {
         self.batch += 1;
-        self.last.resize(keys.max(self.last.len()), 0);
         self.keys.clear();
         self.slots.clear();
     }
@@ -168,9 +180,19 @@ impl Undo {
     #[inline]
     pub(super) fn save(&mut self, number: u32, keys: &Keys, width: usize) {
         let at = number as usize;
-        if std::mem::replace(&mut self.last[at], self.batch) == self.batch {
-            return;
+        match self.last.get(at) {
+            Some(last) if *last == self.batch => {}
+            _ => self.save_first(number, keys, width),
         }
+    }
+
+    #[inline(never)]
+    fn save_first(&mut self, number: u32, keys: &Keys, width: usize) {
+        let at = number as usize;
+        if at >= self.last.len() {
+            self.last.resize(keys.held.len(), 0);
+        }
+        self.last[at] = self.batch;
         let held = keys.held[at];
         let whole = match held {
             Held::Whole => keys.fixed[at].clone(),
@@ -204,6 +226,15 @@ impl Undo {
 }
 
 impl Slot {
+    #[inline]
+    pub(super) fn value<'a>(&self, arena: &'a Bump) -> Computed<'a> {
+        match self {
+            Self::Int(number) => Ok(Value::Int(*number)),
+            Self::Float(number) => Ok(Value::Float(*number)),
+            Self::Encoded(bytes) => view::value(arena.alloc_slice_copy(bytes), arena),
+        }
+    }
+
     /// Puts it straight into a register: a value that goes through memory as a whole waits there until it is written.
     #[inline]
     pub(super) fn read<'a>(
@@ -214,7 +245,7 @@ impl Slot {
         match self {
             Self::Int(number) => *register = Value::Int(*number),
             Self::Float(number) => *register = Value::Float(*number),
-            Self::Encoded(bytes) => *register = view::value(arena.alloc_slice_copy(bytes), arena)?,
+            Self::Encoded(_) => *register = self.value(arena)?,
         }
         Ok(())
     }

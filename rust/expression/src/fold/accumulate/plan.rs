@@ -1,5 +1,6 @@
 //! What of a value records read and change, and what stays.
 
+use super::update::Update;
 use crate::arithmetic::Operator;
 use crate::build::{Builder, Display};
 use crate::code::{Code, Next, Operation, Part, Register, Way};
@@ -14,6 +15,8 @@ pub(super) struct Plan {
     pub(super) code: Code,
     pub(super) layout: Layout,
     pub(super) slots: Vec<Slot>,
+    /// What slots change to, where the code needs not run.
+    pub(super) updates: Option<Vec<Update>>,
     /// The registers that have slots before a record is computed.
     pub(super) reads: Vec<(Register, usize)>,
     /// Whether the record is there as a value beside its parts.
@@ -109,6 +112,7 @@ impl Plan {
         let mut plan = Self {
             layout: Layout::Dict,
             slots: Vec::new(),
+            updates: None,
             reads: Vec::new(),
             needs_record: read.used[record] || made.items.iter().any(|(_, item)| *item == record),
             keeps_first: false,
@@ -125,6 +129,7 @@ impl Plan {
             plan.layout = Layout::Display(pieces);
         }
         plan.read_others(&made, &read)?;
+        plan.updates = Update::all(&plan.code, &plan.slots, &plan.reads, record);
         Some(plan)
     }
 

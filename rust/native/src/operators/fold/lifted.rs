@@ -8,7 +8,8 @@ use crate::operators::encoded_keys::EncodedKeys;
 use crate::operators::program::expression;
 use oka_codec::Key;
 use oka_compute::Reader;
-use oka_expression::{Accumulating, Folding};
+use oka_expression::Unusual;
+use oka_expression::fold::{Folding, KeyPart, Numbers};
 use oka_transport::{Encoding, ReceivedFrames};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -19,6 +20,8 @@ pub(super) struct Lifted {
     /// Whether there is one result for each key of a batch.
     only_last: bool,
     keys: EncodedKeys,
+    /// Where a record has its key, until one does not.
+    key_part: Option<KeyPart>,
 }
 
 impl Lifted {
@@ -28,20 +31,66 @@ impl Lifted {
         paired: bool,
         only_last: bool,
     ) -> PyResult<Self> {
-        let folding = folding(lifted)?;
-        let accumulating = folding.accumulating.as_ref();
+        let mut folding = folding(lifted)?;
+        let keys = EncodedKeys::new(key, paired);
         Ok(Self {
-            only_last: only_last && accumulating.is_some_and(Accumulating::keeps_first),
+            only_last: only_last && folding.keeps_first(),
+            key_part: keys.path().and_then(|path| folding.key_part(path)),
             folding,
-            keys: EncodedKeys::new(key, paired),
+            keys,
         })
     }
 
     /// Puts the values that are held here where all are.
     pub(super) fn give_back(&mut self, keyed: &mut Keyed) {
-        if let Some(accumulating) = &mut self.folding.accumulating {
-            accumulating.give_back(|number, value| keyed.set_bytes(number as usize, value));
+        self.folding
+            .give_back(|number, value| keyed.set_bytes(number as usize, value));
+    }
+
+    /// The number of results of a batch; or why there are none.
+    fn run(
+        &mut self,
+        py: Python<'_>,
+        keyed: &mut Keyed,
+        received: &ReceivedFrames,
+    ) -> Result<usize, String> {
+        let (size, only_last) = (received.size(), self.only_last);
+        let mut done = Err(Unusual::NoKey);
+        if let Some(part) = self.key_part {
+            let (bodies, folding) = (received.bodies(), &mut self.folding);
+            let keys = &mut self.keys;
+            let mut numbers = KeyNumbers { keys, keyed };
+            done = detached(py, size, || {
+                folding.run_by_key(bodies, part, only_last, &mut numbers)
+            });
+            if done == Err(Unusual::NoKey) {
+                self.key_part = None;
+            }
         }
+        if let Ok(count) = done {
+            return Ok(count);
+        }
+        let found = self.find(py, keyed, received)?;
+        let folding = &mut self.folding;
+        if done == Err(Unusual::NoKey) {
+            let values = keyed.values();
+            let before = |number: u32| values[number as usize].bytes();
+            done = detached(py, size, || {
+                folding.run_in_pieces(&found, values.len(), only_last, before)
+            });
+            if let Ok(count) = done {
+                return Ok(count);
+            }
+        }
+        folding.give_back(|number, value| keyed.set_bytes(number as usize, value));
+        let values = keyed.values();
+        let before = |number: u32| values[number as usize].bytes();
+        let folded = detached(py, size, || folding.run(&found, values.len(), before));
+        folded.map_err(|reason| reason.to_string())?;
+        for (number, value) in folding.values() {
+            keyed.set_bytes(number as usize, value);
+        }
+        Ok(found.len())
     }
 
     /// The number of the key of each record, and the record itself. The value of each key is encoded then.
@@ -57,15 +106,35 @@ impl Lifted {
             for _ in 0..records {
                 let number = |key: &Bound<'_, PyAny>| Ok(keyed.number(key)? as u32);
                 let (number, record) = self.keys.next(py, &mut reader, number)?;
-                let holding = self.folding.accumulating.as_ref();
-                let is_held = holding.is_some_and(|holding| holding.holds(number));
-                if !is_held && !keyed.encode(py, number as usize) {
+                if !self.folding.holds(number) && !keyed.encode(py, number as usize) {
                     return Err("a value that does not travel".to_owned());
                 }
                 found.push((number, record));
             }
         }
         Ok(found)
+    }
+}
+
+/// The numbers of the keys of records that are passed over.
+struct KeyNumbers<'k> {
+    keys: &'k mut EncodedKeys,
+    keyed: &'k mut Keyed,
+}
+
+impl Numbers for KeyNumbers<'_> {
+    #[inline]
+    fn number(&mut self, key: &[u8]) -> Result<u32, Unusual> {
+        let number = |key: &Bound<'_, PyAny>| Ok(self.keyed.number(key)? as u32);
+        self.keys.number(key, number)
+    }
+
+    fn value(&mut self, number: u32) -> Result<Option<&[u8]>, Unusual> {
+        let number = number as usize;
+        if !Python::attach(|py| self.keyed.encode(py, number)) {
+            return Err(Unusual::NotSent);
+        }
+        Ok(self.keyed.values()[number].bytes())
     }
 }
 
@@ -85,33 +154,8 @@ impl State {
         let Some(lifted) = &mut self.lifted else {
             return Err("a function that is not lifted".to_owned());
         };
-        let keyed = &mut self.keyed;
-        let found = lifted.find(py, keyed, received)?;
-        if let Some(accumulating) = &mut lifted.folding.accumulating {
-            let values = keyed.values();
-            let before = |number: u32| values[number as usize].bytes();
-            let only_last = lifted.only_last;
-            let folded = detached(py, received.size(), || {
-                accumulating.run(&found, values.len(), only_last, before)
-            });
-            if let Ok(count) = folded {
-                let results = accumulating.results();
-                return Ok(ReceivedFrames::of_body(Encoding::Msgpack, count, results).into());
-            }
-            lifted.give_back(keyed);
-        }
-        let folding = &mut lifted.folding;
-        let values = keyed.values();
-        let before = |number: u32| values[number as usize].bytes();
-        let folded = detached(py, received.size(), || {
-            folding.run(&found, values.len(), before)
-        });
-        folded.map_err(|reason| reason.to_string())?;
-        folding.accumulating = None; // these records, or some value, are of another form
-        for (number, value) in folding.values() {
-            keyed.set_bytes(number as usize, value);
-        }
-        let results = folding.results();
-        Ok(ReceivedFrames::of_body(Encoding::Msgpack, found.len(), results).into())
+        let count = lifted.run(py, &mut self.keyed, received)?;
+        let results = lifted.folding.results();
+        Ok(ReceivedFrames::of_body(Encoding::Msgpack, count, results).into())
     }
 }
