@@ -165,6 +165,6 @@ def settings_volume(job: Document) -> dict[str, Any] | None:
     return next((each for each in volumes if "configMap" in each), None)
 
 
-_OF_THE_RUN = ("as_json", "top", "drain_seconds")
+_OF_THE_RUN = ("as_json", "top", "drain_seconds", "watch")
 """Parameters of `oka run` that its plan does not depend on."""
 _NO_SETTINGS = (*_OF_THE_RUN, "target", "arguments")
