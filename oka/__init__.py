@@ -18,230 +18,48 @@ from typing import TYPE_CHECKING, Any
 import engine
 
 if TYPE_CHECKING:
-    from engine import (
-        ChannelLost,
-        ConfigError,
-        DriverLost,
-        EngineError,
-        GraphError,
-        JobCancelled,
-        JobConfig,
-        JobHandle,
-        JobResult,
-        JobStatistics,
-        JobStopped,
-        Latency,
-        ModelError,
-        OperatorError,
-        PlacementError,
-        StartError,
-        WorkerLost,
-        execute,
-        submit,
-    )
+    import operators
+    from engine import *
     from engine.gateway import Request, Response
     from engine.model import Model
     from engine.s3 import S3
     from oka import errors, formats, kafka, patterns, sinks, sources, testing
-    from operators import (
-        Accumulator,
-        ApproxCountDistinct,
-        ApproxQuantile,
-        ApproxQuantiles,
-        Array,
-        BatchFunction,
-        BatchOperator,
-        BitAnd,
-        BitOr,
-        BitXor,
-        BoolAnd,
-        BoolOr,
-        BroadcastContext,
-        BroadcastProcessFunction,
-        BroadcastState,
-        Cache,
-        Calendar,
-        Cancelled,
-        Change,
-        ConnectedStreams,
-        CoProcessFunction,
-        Correlation,
-        Count,
-        CountDistinct,
-        CountTrigger,
-        CountWindow,
-        Covariance,
-        Every,
-        First,
-        Gate,
-        KeyedState,
-        KeyedStream,
-        Last,
-        ListState,
-        Lookup,
-        MapState,
-        Max,
-        Mean,
-        Min,
-        Partition,
-        PartitionedSource,
-        PartitionReader,
-        Pipeline,
-        ProcessContext,
-        ProcessFunction,
-        Properties,
-        Purging,
-        Quantile,
-        Quantiles,
-        Regression,
-        RollingStream,
-        Session,
-        SinkOperator,
-        SinkWriter,
-        Sliding,
-        SourceOperator,
-        SourceReader,
-        SplitReader,
-        Stddev,
-        Stream,
-        Sum,
-        Table,
-        TaskContext,
-        Top,
-        Trigger,
-        TriggerWindow,
-        Tumbling,
-        ValueState,
-        Variance,
-        Watermark,
-        WindowedStream,
-        combine,
-        source,
-    )
+    from operators import *
 
-__all__ = [
-    "S3",
-    "Accumulator",
-    "ApproxCountDistinct",
-    "ApproxQuantile",
-    "ApproxQuantiles",
-    "Array",
-    "BatchFunction",
-    "BatchOperator",
-    "BitAnd",
-    "BitOr",
-    "BitXor",
-    "BoolAnd",
-    "BoolOr",
-    "BroadcastContext",
-    "BroadcastProcessFunction",
-    "BroadcastState",
-    "Cache",
-    "Calendar",
-    "Cancelled",
-    "Change",
-    "ChannelLost",
-    "CoProcessFunction",
-    "ConfigError",
-    "ConnectedStreams",
-    "Correlation",
-    "Count",
-    "CountDistinct",
-    "CountTrigger",
-    "CountWindow",
-    "Covariance",
-    "DriverLost",
-    "EngineError",
-    "Every",
-    "First",
-    "Gate",
-    "GraphError",
-    "JobCancelled",
-    "JobConfig",
-    "JobHandle",
-    "JobResult",
-    "JobStatistics",
-    "JobStopped",
-    "KeyedState",
-    "KeyedStream",
-    "Last",
-    "Latency",
-    "ListState",
-    "Lookup",
-    "MapState",
-    "Max",
-    "Mean",
-    "Min",
-    "Model",
-    "ModelError",
-    "OperatorError",
-    "Partition",
-    "PartitionReader",
-    "PartitionedSource",
-    "Pipeline",
-    "PlacementError",
-    "ProcessContext",
-    "ProcessFunction",
-    "Properties",
-    "Purging",
-    "Quantile",
-    "Quantiles",
-    "Regression",
-    "Request",
-    "Response",
-    "RollingStream",
-    "Session",
-    "SinkOperator",
-    "SinkWriter",
-    "Sliding",
-    "SourceOperator",
-    "SourceReader",
-    "SplitReader",
-    "StartError",
-    "Stddev",
-    "Stream",
-    "Sum",
-    "Table",
-    "TaskContext",
-    "Top",
-    "Trigger",
-    "TriggerWindow",
-    "Tumbling",
-    "ValueState",
-    "Variance",
-    "Watermark",
-    "WindowedStream",
-    "WorkerLost",
-    "combine",
-    "errors",
-    "execute",
-    "formats",
-    "kafka",
-    "patterns",
-    "sinks",
-    "source",
-    "sources",
-    "submit",
-    "testing",
-]
-
-
-if not TYPE_CHECKING:  # else, type checkers would take any name for one of this module
+    __all__ = ["S3", "Model", "Request", "Response"]
+    __all__ += ["errors", "formats", "kafka", "patterns", "sinks", "sources", "testing"]
+    __all__ += engine.__all__
+    __all__ += operators.__all__
+else:  # type checkers would take any name for one of this module
 
     def __getattr__(name: str) -> Any:
         """The object of this name, which is then a variable of this module."""
-        if name not in __all__:
-            message = f"module {__name__!r} has no attribute {name!r}"
-            raise AttributeError(message, name=name, obj=sys.modules[__name__])
         if name in _MODULES:
             return import_module(f"{__name__}.{name}")
-        package = "engine" if name in engine.__all__ else _ELSEWHERE.get(name, "operators")
-        found = globals()[name] = getattr(import_module(package), name)
+        if name == "__all__":
+            found = [*_MODULES, *_ELSEWHERE, *engine.__all__, *import_module("operators").__all__]
+        else:
+            found = getattr(_package(name), name)
+        globals()[name] = found
         return found
 
 
+def _package(name: str) -> Any:
+    """The module that has the object."""
+    if name in engine.__all__:
+        return engine
+    if name in _ELSEWHERE:
+        return import_module(_ELSEWHERE[name])
+    # What Python itself asks for, such as __path__, loads nothing.
+    operators = None if name.startswith("__") else import_module("operators")
+    if operators is None or name not in operators.__all__:
+        message = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(message, name=name, obj=sys.modules[__name__])
+    return operators
+
+
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *sys.modules[__name__].__all__})
 
 
 _MODULES = ("errors", "formats", "kafka", "patterns", "sinks", "sources", "testing")
