@@ -44,7 +44,7 @@ K = TypeVar("K")
 
 class KeyedStream(
     KeyedAggregates[K],
-    KeyedJoins[K],
+    KeyedJoins[K, T],
     KeyedPatterns,
     KeyedProcess,
     KeyedOrder[T],

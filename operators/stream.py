@@ -244,6 +244,28 @@ class Stream(Generic[T]):
         )
         return then(self._inputs, operator, "map_batches_async")
 
+    @overload
+    def lookup_join(
+        self,
+        lookup: Lookup | Mapping[Any, Any] | Callable[[Any], Any],
+        key: Any,
+        function: None = None,
+        *,
+        cache: Cache | None = None,
+        how: Literal["inner", "left"] = "inner",
+        value_type: "pa.DataType | None" = None,
+    ) -> "Stream[Any]": ...
+    @overload
+    def lookup_join(
+        self,
+        lookup: Lookup | Mapping[Any, Any] | Callable[[Any], Any],
+        key: Any,
+        function: Callable[[T, Any], R],
+        *,
+        cache: Cache | None = None,
+        how: Literal["inner", "left"] = "inner",
+        value_type: "pa.DataType | None" = None,
+    ) -> "Stream[R]": ...
     def lookup_join(
         self,
         lookup: Lookup | Mapping[Any, Any] | Callable[[Any], Any],

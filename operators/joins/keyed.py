@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any, Generic, Literal, TypeVar, get_args
+from typing import Any, Generic, Literal, TypeVar, get_args, overload
 
 from engine.errors import GraphError
 from engine.graph.declaration import Input
@@ -30,18 +30,85 @@ from operators.windows.windowing import Emit as WindowEmit
 from operators.windows.windowing import check_assigner, check_length
 
 K = TypeVar("K")
+T = TypeVar("T")
+U = TypeVar("U")
+R = TypeVar("R")
 
 
-class KeyedJoins(Generic[K]):
+class _Columns:
+    """Stands for columns, whose joins give columns; records of any type may be columns."""
+
+
+class KeyedJoins(Generic[K, T]):
     """The part of a `KeyedStream` whose methods join it with another in event time."""
 
     _inputs: tuple[Input, ...]
     _key: Key
     _paired: bool
 
+    @overload
+    def interval_join(
+        self: KeyedJoins[K, _Columns],
+        right: KeyedJoins[K, Any],
+        function: None = None,
+        *,
+        between: tuple[timedelta, timedelta],
+        how: How = "inner",
+        time: Time = None,
+        right_time: Time = None,
+        unit: Unit = "us",
+    ) -> Stream[Any]: ...
+    @overload
     def interval_join(
         self,
-        right: KeyedJoins[K],
+        right: KeyedJoins[K, U],
+        function: None = None,
+        *,
+        between: tuple[timedelta, timedelta],
+        how: Literal["inner"] = "inner",
+        time: Time = None,
+        right_time: Time = None,
+        unit: Unit = "us",
+    ) -> Stream[tuple[T, U]]: ...
+    @overload
+    def interval_join(
+        self,
+        right: KeyedJoins[K, U],
+        function: None = None,
+        *,
+        between: tuple[timedelta, timedelta],
+        how: Literal["left"],
+        time: Time = None,
+        right_time: Time = None,
+        unit: Unit = "us",
+    ) -> Stream[tuple[T, U | None]]: ...
+    @overload
+    def interval_join(
+        self,
+        right: KeyedJoins[K, U],
+        function: None = None,
+        *,
+        between: tuple[timedelta, timedelta],
+        how: Literal["right", "full"],
+        time: Time = None,
+        right_time: Time = None,
+        unit: Unit = "us",
+    ) -> Stream[tuple[T | None, U | None]]: ...
+    @overload
+    def interval_join(
+        self,
+        right: KeyedJoins[K, Any],
+        function: Callable[[Any, Any], R],
+        *,
+        between: tuple[timedelta, timedelta],
+        how: How = "inner",
+        time: Time = None,
+        right_time: Time = None,
+        unit: Unit = "us",
+    ) -> Stream[R]: ...
+    def interval_join(
+        self,
+        right: KeyedJoins[K, Any],
         function: Callable[[Any, Any], Any] | None = None,
         *,
         between: tuple[timedelta, timedelta],
@@ -92,9 +159,69 @@ class KeyedJoins(Generic[K]):
         operator = IntervalJoin(joining, low, high)
         return then((*self._inputs, *second(right._inputs)), operator, "interval_join")
 
+    @overload
+    def window_join(
+        self: KeyedJoins[K, _Columns],
+        right: KeyedJoins[K, Any],
+        assigner: Windows,
+        function: None = None,
+        *,
+        how: How = "inner",
+        time: Time = None,
+        right_time: Time = None,
+        unit: Unit = "us",
+    ) -> Stream[Any]: ...
+    @overload
     def window_join(
         self,
-        right: KeyedJoins[K],
+        right: KeyedJoins[K, U],
+        assigner: Windows,
+        function: None = None,
+        *,
+        how: Literal["inner"] = "inner",
+        time: Time = None,
+        right_time: Time = None,
+        unit: Unit = "us",
+    ) -> Stream[tuple[T, U]]: ...
+    @overload
+    def window_join(
+        self,
+        right: KeyedJoins[K, U],
+        assigner: Windows,
+        function: None = None,
+        *,
+        how: Literal["left"],
+        time: Time = None,
+        right_time: Time = None,
+        unit: Unit = "us",
+    ) -> Stream[tuple[T, U | None]]: ...
+    @overload
+    def window_join(
+        self,
+        right: KeyedJoins[K, U],
+        assigner: Windows,
+        function: None = None,
+        *,
+        how: Literal["right", "full"],
+        time: Time = None,
+        right_time: Time = None,
+        unit: Unit = "us",
+    ) -> Stream[tuple[T | None, U | None]]: ...
+    @overload
+    def window_join(
+        self,
+        right: KeyedJoins[K, Any],
+        assigner: Windows,
+        function: Callable[[Any, Any], R],
+        *,
+        how: How = "inner",
+        time: Time = None,
+        right_time: Time = None,
+        unit: Unit = "us",
+    ) -> Stream[R]: ...
+    def window_join(
+        self,
+        right: KeyedJoins[K, Any],
         assigner: Windows,
         function: Callable[[Any, Any], Any] | None = None,
         *,
@@ -135,16 +262,16 @@ class KeyedJoins(Generic[K]):
 
     def cogroup(
         self,
-        right: KeyedJoins[K],
+        right: KeyedJoins[K, U],
         assigner: Assigner,
-        function: Callable[[K, list[Any], list[Any], Any, Any], Any],
+        function: Callable[[K, list[T], list[U], Any, Any], R],
         *,
         time: Time = None,
         right_time: Time = None,
         unit: Unit = "us",
         allowed_lateness: timedelta = ZERO,
         emit: WindowEmit = "final",
-    ) -> Stream[tuple[K, Any, Any, Any]]:
+    ) -> Stream[tuple[K, R, Any, Any]]:
         """A function of the records of both streams, of each key and window.
 
         It is called as `function(key, lefts, rights, start, end)`, also where one side has no
@@ -168,9 +295,53 @@ class KeyedJoins(Generic[K]):
         sides = self._timed("cogroup", right, (time, right_time), unit)
         return cogroup(sides, assigner, function, allowed_lateness, emit)
 
+    @overload
+    def temporal_join(
+        self: KeyedJoins[K, _Columns],
+        table: KeyedJoins[K, Any],
+        function: None = None,
+        *,
+        how: Literal["inner", "left"] = "inner",
+        time: Time = None,
+        table_time: Time = None,
+        unit: Unit = "us",
+    ) -> Stream[Any]: ...
+    @overload
     def temporal_join(
         self,
-        table: KeyedJoins[K],
+        table: KeyedJoins[K, U],
+        function: None = None,
+        *,
+        how: Literal["inner"] = "inner",
+        time: Time = None,
+        table_time: Time = None,
+        unit: Unit = "us",
+    ) -> Stream[tuple[T, U]]: ...
+    @overload
+    def temporal_join(
+        self,
+        table: KeyedJoins[K, U],
+        function: None = None,
+        *,
+        how: Literal["left"],
+        time: Time = None,
+        table_time: Time = None,
+        unit: Unit = "us",
+    ) -> Stream[tuple[T, U | None]]: ...
+    @overload
+    def temporal_join(
+        self,
+        table: KeyedJoins[K, Any],
+        function: Callable[[Any, Any], R],
+        *,
+        how: Literal["inner", "left"] = "inner",
+        time: Time = None,
+        table_time: Time = None,
+        unit: Unit = "us",
+    ) -> Stream[R]: ...
+    def temporal_join(
+        self,
+        table: KeyedJoins[K, Any],
         function: Callable[[Any, Any], Any] | None = None,
         *,
         how: Literal["inner", "left"] = "inner",
@@ -226,7 +397,7 @@ class KeyedJoins(Generic[K]):
 
     def _timed(
         self, method: str, right: Any, times: tuple[Time, Time], unit: Unit
-    ) -> list[tuple[KeyedJoins[K], TimeSelector]]:
+    ) -> list[tuple[KeyedJoins[K, Any], TimeSelector]]:
         """Two streams of like keys, each with the place of its times."""
         if not isinstance(right, KeyedJoins):
             raise GraphError(

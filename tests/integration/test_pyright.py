@@ -26,6 +26,26 @@ keyed = texts.key_by(len)
 counted: oka.Stream[tuple[int, int]] = keyed.count()
 windows = keyed.window(oka.Tumbling(timedelta(seconds=1)))
 found: oka.Stream[tuple[int, dict[str, Any], Any, Any]] = windows.aggregate(n=oka.Count())
+sizes: oka.Stream[int] = found.map(lambda window: window[0])
+rolled: oka.Stream[tuple[str, Any]] = keyed.over(timedelta(seconds=1)).count()
+once: oka.Stream[str] = keyed.deduplicate()
+latest: oka.Stream[tuple[str, list[int]]] = keyed.cogroup(
+    numbers.key_by(lambda n: n),
+    oka.Tumbling(timedelta(seconds=1)),
+    lambda key, texts, numbers, start, end: (texts[0], numbers),
+).map(lambda found: found[1])
+of_numbers = numbers.key_by(lambda n: n)
+near = (timedelta(0), timedelta(seconds=1))
+both: oka.Stream[tuple[str, int]] = keyed.interval_join(of_numbers, between=near)
+left: oka.Stream[tuple[str, int | None]] = keyed.temporal_join(of_numbers, how="left")
+second = oka.Tumbling(timedelta(seconds=1))
+full: oka.Stream[tuple[str | None, int | None]] = keyed.window_join(
+    of_numbers, second, how="full"
+)
+named: oka.Stream[str] = keyed.interval_join(of_numbers, lambda text, n: str(n), between=near)
+columns = numbers.map(lambda n: {"n": n}).to_columns().key_by("n")
+rows = columns.interval_join(columns, between=near).map(lambda row: row["n"])
+counts: oka.Stream[dict[str, Any]] = columns.count().to_records()
 oka.execute([counted.sink(oka.sinks.Collect()), texts.sink(oka.sinks.Print())], parallelism=2)
 """
 WRONG = """
@@ -35,6 +55,8 @@ words = oka.source(oka.sources.Collection(["a"]))
 words.map(lambda word: word + 1)
 words.key_by(len).count().map(lambda pair: pair.upper())
 oka.Tumblng
+lengths = words.map(len).key_by(lambda length: length)
+words.key_by(len).temporal_join(lengths, how="left").map(lambda pair: pair[1] + 1)
 """
 
 
@@ -79,4 +101,4 @@ def test_programs_of_the_docs_and_the_pipelines_have_none(errors: list[str]) -> 
 
 def test_mistakes_are_found(errors: list[str]) -> None:
     wrong = [each.split(":")[1] for each in errors if each.startswith("wrong.py")]
-    assert wrong == ["5", "6", "7"], errors
+    assert wrong == ["5", "6", "7", "9"], errors

@@ -105,6 +105,24 @@ amounts: Stream[tuple[float, Any, Any]] = whole.apply(
     lambda key, payments, start, end: sum(payment.amount for payment in payments)
 )
 several: Stream[tuple[dict[str, Any], Any, Any]] = whole.aggregate(longest=Longest())
+counted: Stream[str] = windows.aggregate(longest=Longest()).map(lambda window: window[0])
+by_user = payments.key_by(lambda payment: payment.user)
+by_name = users.key_by()
+soon = (timedelta(0), timedelta(seconds=1))
+pairs: Stream[tuple[Payment, str]] = by_user.interval_join(by_name, between=soon)
+left: Stream[tuple[Payment, str | None]] = by_user.temporal_join(by_name, how="left")
+full: Stream[tuple[Payment | None, str | None]] = by_user.window_join(
+    by_name, Tumbling(timedelta(seconds=1)), how="full"
+)
+spent: Stream[float] = by_user.interval_join(
+    by_name, lambda payment, user: float(payment.amount), between=soon, how="right"
+)
+times: Stream[tuple[str, int, Any, Any]] = by_user.cogroup(
+    by_name, Tumbling(timedelta(seconds=1)), lambda user, payments, names, start, end: len(names)
+)
+columns = payments.to_columns().key_by("user")
+amounts_of_both = columns.interval_join(columns, between=soon).map(lambda row: row["amount"])
+rows: Stream[dict[str, Any]] = columns.count().to_records()
 pipelines = [
     payments.key_by("user").process(Limit()).sink(Collect()),
     lengths.then(Doubled()).sink(Collect()),
