@@ -21,19 +21,26 @@ pub(crate) enum Piece {
     Part(Part, usize),
 }
 
+/// Appends the first so many bytes of a block, which are copied at once.
+#[inline]
+pub(crate) fn append_block(out: &mut Vec<u8>, block: &[u8; BLOCK], length: usize) {
+    let end = out.len() + length;
+    out.extend_from_slice(block);
+    out.truncate(end);
+}
+
 /// Appends the first so many bytes: of a few, one block or two at once, if there are bytes enough.
 #[inline]
 pub(crate) fn append_first(out: &mut Vec<u8>, bytes: &[u8], length: usize) {
-    let end = out.len() + length;
     if let Some(block) = bytes.first_chunk::<BLOCK>()
         && length <= BLOCK
     {
-        out.extend_from_slice(block);
-        out.truncate(end);
+        append_block(out, block, length);
     } else if let (Some(first), Some(last)) =
         (bytes.first_chunk::<8>(), bytes[..length].last_chunk::<8>())
         && length <= 16
     {
+        let end = out.len() + length;
         out.extend_from_slice(first);
         out.truncate(end - 8);
         out.extend_from_slice(last);

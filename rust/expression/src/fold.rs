@@ -251,15 +251,22 @@ impl Folding {
 }
 
 impl Side {
-    /// Takes the argument at the start of the bytes: where it ends.
+    /// Takes the argument at the start of the bytes.
     #[inline]
-    fn take<'a>(&mut self, bytes: &'a [u8], machine: &mut Machine<'a>) -> Result<usize, Unusual> {
+    fn take<'a>(&mut self, bytes: &'a [u8], machine: &mut Machine<'a>) -> Result<(), Unusual> {
+        let end = self.pass(bytes, machine)?;
+        if !self.needs_value {
+            machine.registers[self.register] = Value::Opaque(&bytes[..end]);
+        }
+        Ok(())
+    }
+
+    /// Finds the parts of the argument at the start of the bytes, and its value if that is needed: where it ends.
+    #[inline]
+    fn pass<'a>(&mut self, bytes: &'a [u8], machine: &mut Machine<'a>) -> Result<usize, Unusual> {
         let end = self.parts.pass(bytes)?;
-        let whole = &bytes[..end];
         if self.needs_value {
-            machine.registers[self.register] = view::value(whole, machine.arena)?;
-        } else {
-            machine.registers[self.register] = Value::Opaque(whole);
+            machine.registers[self.register] = view::value(&bytes[..end], machine.arena)?;
         }
         Ok(end)
     }

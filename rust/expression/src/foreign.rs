@@ -6,8 +6,9 @@ use bumpalo::Bump;
 
 /// Records one after the other.
 pub trait Records {
-    /// The next record. Who asks knows how many there are.
-    fn next<'a>(&mut self, arena: &'a Bump) -> Computed<'a>
+    /// Puts the next record straight where it is wanted: a value that goes through memory as a whole waits there until
+    /// it is written. Who asks knows how many there are.
+    fn next<'a>(&mut self, record: &mut Value<'a>, arena: &'a Bump) -> Result<(), Unusual>
     where
         Self: 'a;
 }

@@ -202,17 +202,10 @@ impl Shape {
     fn pass(&self, bytes: &[u8], places: &mut [Place]) -> Option<usize> {
         let mut position = 0;
         for entry in &self.entries {
-            let rest = bytes.get(position..)?;
-            let is_like = match (entry.length, rest.first_chunk()) {
-                (0, _) => true,
-                (..=BLOCK, Some(block)) => {
-                    (u128::from_le_bytes(*block) ^ entry.block) & entry.mask == 0
-                }
-                (1, _) => rest.first() == Some(&(entry.block as u8)),
-                (length, _) => {
-                    let name = entry.name as usize;
-                    rest.starts_with(&self.names[name..name + length as usize])
-                }
+            let is_like = match entry.length {
+                0 => true,
+                1 => *bytes.get(position)? == entry.block as u8,
+                _ => self.is_named(entry, bytes.get(position..)?),
             };
             if !is_like {
                 return None;
@@ -227,6 +220,20 @@ impl Shape {
             *places.get_mut(entry.place as usize)? = Place::new(start, position);
         }
         (position <= bytes.len()).then_some(position)
+    }
+
+    /// Whether the bytes begin with the name of an entry.
+    #[inline]
+    fn is_named(&self, entry: &Entry, bytes: &[u8]) -> bool {
+        match bytes.first_chunk() {
+            Some(block) if entry.length <= BLOCK => {
+                (u128::from_le_bytes(*block) ^ entry.block) & entry.mask == 0
+            }
+            _ => {
+                let name = entry.name as usize;
+                bytes.starts_with(&self.names[name..name + entry.length as usize])
+            }
+        }
     }
 
     fn push(&mut self, name: &[u8], marker: Option<&u8>, place: usize) -> Result<(), Unusual> {

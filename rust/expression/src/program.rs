@@ -196,7 +196,7 @@ impl Program {
                 results,
             };
             for _ in 0..chunk {
-                chain.machine.registers[self.record] = records.next(&self.arena)?;
+                records.next(&mut chain.machine.registers[self.record], &self.arena)?;
                 chain.pass(0, &[Input::default()])?;
             }
             left -= chunk;
@@ -213,9 +213,28 @@ pub struct Results {
     /// The last frame.
     body: Vec<u8>,
     records: usize,
+    /// Bytes in front of the records of each frame.
+    front: usize,
 }
 
 impl Results {
+    /// Each frame has so many zeros in front of its records, for whoever takes it. The first one has memory for so many
+    /// bytes behind them.
+    pub fn behind(front: usize, expected: usize) -> Self {
+        let mut body = Vec::with_capacity(front + expected);
+        body.resize(front, 0);
+        Self {
+            body,
+            front,
+            ..Self::default()
+        }
+    }
+
+    /// Bytes of the last frame's records.
+    pub fn last_bytes(&self) -> usize {
+        self.body.len() - self.front
+    }
+
     /// The frames, each with its number of records.
     pub fn into_frames(mut self) -> Vec<(usize, Vec<u8>)> {
         self.frames.push((self.records, self.body));
@@ -237,7 +256,7 @@ impl Results {
         if u32::try_from(self.body.len()).is_err() {
             return Err(Unusual::TooLarge);
         }
-        let body = std::mem::take(&mut self.body);
+        let body = std::mem::replace(&mut self.body, vec![0; self.front]);
         self.frames.push((std::mem::take(&mut self.records), body));
         Ok(())
     }

@@ -6,7 +6,7 @@ use crate::compare::{compare, holds};
 use crate::containers::{
     self, at, attribute, contains, dict, extended, is, is_instance, item, merged, unpacked,
 };
-use crate::emit::{Piece, append_encoded, append_first};
+use crate::emit::{Piece, append_block, append_encoded};
 use crate::parts::Place;
 use crate::text::{joined, matches};
 use crate::tree::Constant;
@@ -52,7 +52,11 @@ impl<'a> Machine<'a> {
     }
 
     /// How the path ends.
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "most functions have few instructions, and a call costs as much as some"
+    )]
+    #[inline(always)]
     pub(crate) fn run(
         &mut self,
         mut code: &'a Code,
@@ -170,7 +174,7 @@ impl<'a> Machine<'a> {
     ) -> Result<(), Unusual> {
         for piece in pieces {
             match piece {
-                Piece::Bytes(block, length) => append_first(out, block, *length),
+                Piece::Bytes(block, length) => append_block(out, block, *length),
                 Piece::Part(part, depth) => {
                     let input = &inputs[part.argument];
                     let place = input.places.get(part.number).copied().unwrap_or_default();

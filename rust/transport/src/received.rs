@@ -62,16 +62,23 @@ impl ReceivedFrames {
 
     /// What would be received if `records` encoded records came in one frame.
     pub fn of_body(encoding: Encoding, records: usize, body: &[u8]) -> Self {
+        let mut frame = Vec::with_capacity(HEADER_BYTES + body.len());
+        frame.resize(HEADER_BYTES, 0);
+        frame.extend_from_slice(body);
+        Self::of_frame(encoding, records, frame)
+    }
+
+    /// The same, of records behind [`HEADER_BYTES`] bytes, which become the header: nothing is copied.
+    pub fn of_frame(encoding: Encoding, records: usize, mut frame: Vec<u8>) -> Self {
+        let size = frame.len() - HEADER_BYTES;
         let header = FrameHeader {
             encoding,
             count: records as u32,
-            length: body.len() as u32,
+            length: size as u32,
             ..FrameHeader::new(FrameKind::Data, 0, 0, 1)
         };
-        let mut frames = Vec::with_capacity(HEADER_BYTES + body.len());
-        frames.extend_from_slice(&header.encode());
-        frames.extend_from_slice(body);
-        Self::new(0, encoding, records, Vec::new(), frames.into(), body.len())
+        frame[..HEADER_BYTES].copy_from_slice(&header.encode());
+        Self::new(0, encoding, records, Vec::new(), frame.into(), size)
     }
 
     /// The frames in order: how many records each holds, and their encodings back to back.

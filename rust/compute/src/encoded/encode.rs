@@ -67,7 +67,6 @@ pub fn boolean(out: &mut Vec<u8>, truth: bool) {
 /// Appends a text, given as UTF-8. The caller has checked that it is shorter than 4 GiB.
 #[inline]
 pub fn text(out: &mut Vec<u8>, utf8: &[u8]) {
-    out.reserve(utf8.len() + 5);
     match utf8.len() {
         length @ 0..=0x1f => out.push(0xa0 | length as u8),
         length @ 0x20..=0xff => out.extend_from_slice(&[0xd9, length as u8]),

@@ -120,7 +120,7 @@ impl Accumulating {
             for chunk in records.chunks(super::CHUNK) {
                 let (side, mut taking) = this.taking(only_last);
                 for (number, bytes) in chunk {
-                    side.take(bytes, &mut taking.machine)?;
+                    side.pass(bytes, &mut taking.machine)?;
                     taking.take(*number, bytes, side.parts.places(), || Ok(value(*number)))?;
                 }
             }
@@ -145,7 +145,7 @@ impl Accumulating {
                     let chunk = left.min(super::CHUNK);
                     let (side, mut taking) = this.taking(only_last);
                     for _ in 0..chunk {
-                        let end = side.take(rest, &mut taking.machine)?;
+                        let end = side.pass(rest, &mut taking.machine)?;
                         let places = side.parts.places();
                         let key = places[key.0].of(rest).ok_or(Unusual::NoKey)?;
                         let number = numbers.number(key)?;

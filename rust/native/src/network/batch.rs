@@ -7,6 +7,7 @@ use oka_codec::encode::{self, Refusal};
 use oka_codec::{DecodeError, Decoder, Pickling, unreadable};
 use oka_columnar::{Columns, Selector, goes_as_records};
 use oka_compute::value::Reader;
+use oka_protocol::HEADER_BYTES;
 use oka_transport::{Encoding, ReceivedFrames};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -62,23 +63,23 @@ impl Batch {
     pub(crate) fn from_list(records: &Bound<'_, PyList>, pickle: bool) -> PyResult<Self> {
         let _pickling = Pickling::allow(pickle);
         let mut frames = Vec::new();
-        let (mut body, mut count) = (Vec::new(), 0);
+        let (mut frame, mut count) = (vec![0; HEADER_BYTES], 0);
         for_each(records, |index, record| {
             // SAFETY: there is a `Bound`, so the GIL is held and the record is valid.
-            unsafe { encode::append(record.py(), &mut body, record.as_ptr(), 0) }
+            unsafe { encode::append(record.py(), &mut frame, record.as_ptr(), 0) }
                 .map_err(|refused| encode::refusal(index, record, *refused))?;
-            if u32::try_from(body.len()).is_err() {
+            if u32::try_from(frame.len()).is_err() {
                 return Err(encode::refusal(index, record, Refusal::TooLarge));
             }
             count += 1;
-            if body.len() >= FRAME_BYTES {
-                frames.push((count, std::mem::take(&mut body)));
+            if frame.len() >= FRAME_BYTES {
+                frames.push((count, std::mem::replace(&mut frame, vec![0; HEADER_BYTES])));
                 count = 0;
             }
             Ok(())
         })?;
-        frames.push((count, body));
-        Ok(Self::from_frames(frames))
+        frames.push((count, frame));
+        Ok(Self::of_frames(frames))
     }
 
     /// A batch of the rows of a pyarrow.RecordBatch, which are not copied.
@@ -113,13 +114,11 @@ impl Batch {
     #[staticmethod]
     #[pyo3(signature = (frames: "list[tuple[int, bytes]]"))]
     pub(crate) fn from_frames(frames: Vec<(usize, Vec<u8>)>) -> Self {
-        let mut received = frames
-            .into_iter()
-            .map(|(count, body)| ReceivedFrames::of_body(Encoding::Msgpack, count, &body));
-        let first = received.next();
-        let mut whole = first.unwrap_or_else(|| ReceivedFrames::of_body(Encoding::Msgpack, 0, &[]));
-        received.for_each(|next| whole.absorb(next));
-        whole.into()
+        Self::joined(
+            frames
+                .into_iter()
+                .map(|(count, body)| ReceivedFrames::of_body(Encoding::Msgpack, count, &body)),
+        )
     }
 
     /// Pickles records as they are encoded. Raises ValueError for columns and released batches.
@@ -224,6 +223,22 @@ impl Batch {
 }
 
 impl Batch {
+    /// A batch of encoded records, given as numbers of records and their bytes, each behind room for a header.
+    pub(crate) fn of_frames(frames: Vec<(usize, Vec<u8>)>) -> Self {
+        Self::joined(
+            frames
+                .into_iter()
+                .map(|(count, frame)| ReceivedFrames::of_frame(Encoding::Msgpack, count, frame)),
+        )
+    }
+
+    fn joined(mut received: impl Iterator<Item = ReceivedFrames>) -> Self {
+        let first = received.next();
+        let mut whole = first.unwrap_or_else(|| ReceivedFrames::of_body(Encoding::Msgpack, 0, &[]));
+        received.for_each(|next| whole.absorb(next));
+        whole.into()
+    }
+
     /// Rows of a channel, with the markers behind them.
     pub(crate) fn of_columns(
         channel: u32,

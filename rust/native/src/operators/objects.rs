@@ -270,7 +270,7 @@ impl<'n> Objects<'n> {
 
 impl Records for Objects<'_> {
     #[inline]
-    fn next<'a>(&mut self, arena: &'a Arena) -> Computed<'a>
+    fn next<'a>(&mut self, into: &mut Value<'a>, arena: &'a Arena) -> Result<(), Unusual>
     where
         Self: 'a,
     {
@@ -282,8 +282,13 @@ impl Records for Objects<'_> {
             }
             let record = ffi::PyList_GET_ITEM(self.list, self.index);
             self.index += 1;
-            value(record, self.names, arena)
+            if ffi::Py_TYPE(record) == &raw mut ffi::PyUnicode_Type {
+                *into = Value::Text(utf8(record).ok_or(Unusual::NotPlain)?);
+            } else {
+                *into = value(record, self.names, arena)?;
+            }
         }
+        Ok(())
     }
 }
 

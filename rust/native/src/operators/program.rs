@@ -4,8 +4,10 @@ use crate::error::alone;
 use crate::network::batch::{Batch, Content};
 use crate::operators::objects::{Name, Objects};
 use oka_codec::type_name;
+use oka_expression::program::Results;
 use oka_expression::tree::{Block, Constant, End, Expression, Given, Step};
-use oka_expression::{Stage, Unusual, program};
+use oka_expression::{Stage, Unusual};
+use oka_protocol::HEADER_BYTES;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyFrozenSet, PyInt, PyList, PyString, PyTuple};
@@ -26,6 +28,8 @@ struct State {
     names: Vec<Name>,
     /// Whether objects of a list are encoded first: some were of types that are not read here.
     encodes: bool,
+    /// Bytes that the results of a record took in the last list.
+    bytes_of_record: usize,
 }
 
 #[pymethods]
@@ -56,6 +60,7 @@ impl Program {
                     .collect(),
                 program,
                 encodes: false,
+                bytes_of_record: 0,
             }),
         })
     }
@@ -69,15 +74,14 @@ impl Program {
         batch: &Bound<'py, PyAny>,
         pickle: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let mut results = program::Results::default();
         let mut state = self.state()?;
         let done = if let Ok(records) = batch.cast_exact::<PyList>() {
-            state.run_list(records, pickle, &mut results)?
+            state.run_list(records, pickle)?
         } else {
-            state.run(&*batch.cast::<Batch>()?.try_borrow()?, &mut results)?
+            state.run(&*batch.cast::<Batch>()?.try_borrow()?)?
         };
         Ok(match done {
-            Ok(()) => Batch::from_frames(results.into_frames())
+            Ok(results) => Batch::of_frames(results.into_frames())
                 .into_pyobject(py)?
                 .into_any(),
             Err(reason) => reason.to_string().into_pyobject(py)?.into_any(),
@@ -101,13 +105,13 @@ impl Program {
 }
 
 impl State {
-    fn run(
-        &mut self,
-        batch: &Batch,
-        results: &mut program::Results,
-    ) -> PyResult<Result<(), Unusual>> {
+    fn run(&mut self, batch: &Batch) -> PyResult<Result<Results, Unusual>> {
         Ok(match batch.content()? {
-            Content::Records(records) => self.program.run(records.bodies(), results),
+            Content::Records(records) => {
+                let mut results = Results::behind(HEADER_BYTES, 0);
+                let done = self.program.run(records.bodies(), &mut results);
+                done.map(|()| results)
+            }
             Content::Columns(_) => Err(Unusual::Columns),
         })
     }
@@ -116,19 +120,22 @@ impl State {
         &mut self,
         records: &Bound<'_, PyList>,
         pickle: bool,
-        results: &mut program::Results,
-    ) -> PyResult<Result<(), Unusual>> {
+    ) -> PyResult<Result<Results, Unusual>> {
         if !self.encodes {
+            let count = records.len();
             let mut objects = Objects::of(records, &self.names);
-            let done = self.program.run_over(records.len(), &mut objects, results);
-            if done != Err(Unusual::NotPlain) {
-                return Ok(done);
+            let mut results = Results::behind(HEADER_BYTES, count * self.bytes_of_record);
+            match self.program.run_over(count, &mut objects, &mut results) {
+                Ok(()) => {
+                    self.bytes_of_record = results.last_bytes().div_ceil(count.max(1));
+                    return Ok(Ok(results));
+                }
+                Err(Unusual::NotPlain) => self.encodes = true,
+                Err(reason) => return Ok(Err(reason)),
             }
-            self.encodes = true;
-            *results = program::Results::default();
         }
         match Batch::from_list(records, pickle) {
-            Ok(batch) => self.run(&batch, results),
+            Ok(batch) => self.run(&batch),
             Err(_) => Ok(Err(Unusual::NotPlain)),
         }
     }

@@ -19,7 +19,8 @@ pub(super) struct Plan {
     pub(super) updates: Option<Vec<Update>>,
     /// The registers that have slots before a record is computed.
     pub(super) reads: Vec<(Register, usize)>,
-    /// Whether the record is there as a value beside its parts.
+    /// The register of a record, and whether it is there as a value beside its parts.
+    pub(super) record: Register,
     pub(super) needs_record: bool,
     /// Whether nothing changes the first item.
     pub(super) keeps_first: bool,
@@ -114,6 +115,7 @@ impl Plan {
             slots: Vec::new(),
             updates: None,
             reads: Vec::new(),
+            record,
             needs_record: read.used[record] || made.items.iter().any(|(_, item)| *item == record),
             keeps_first: false,
             code: Code {

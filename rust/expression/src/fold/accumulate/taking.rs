@@ -2,9 +2,10 @@
 
 use super::kept::{Held, Keys, Undo};
 use super::plan::Plan;
-use crate::parts::{Parts, Place};
+use crate::parts::{Parts, Place, WHOLE};
 use crate::run::{Input, Machine};
 use crate::unusual::Unusual;
+use crate::value::Value;
 
 /// What takes records in, until memory is given back.
 pub(super) struct Taking<'s> {
@@ -32,17 +33,20 @@ impl<'s> Taking<'s> {
         let at = number as usize;
         self.undo.save(number, self.keys, self.plan.slots.len());
         if self.keys.held[at] == Held::InPieces || self.take_apart(number, before)? {
-            let input = Input {
+            let record = Input {
                 bytes: record,
                 places,
             };
-            let inputs = [Input::default(), input];
             let slots = self.keys.slots(number, self.plan);
             if let Some(updates) = &self.plan.updates {
                 for update in updates {
-                    update.apply(slots, &self.plan.code, &inputs, &self.machine)?;
+                    if !update.add(slots, &record)? {
+                        let inputs = show(record, self.plan, &mut self.machine);
+                        update.compute(slots, &self.plan.code, &inputs, &self.machine)?;
+                    }
                 }
             } else {
+                let inputs = show(record, self.plan, &mut self.machine);
                 let registers = &mut self.machine.registers;
                 for (register, slot) in &self.plan.reads {
                     slots[*slot].read(&mut registers[*register], self.machine.arena)?;
@@ -92,4 +96,19 @@ impl<'s> Taking<'s> {
         self.keys.take_apart(number, &whole, self.plan, arena)?;
         Ok(true)
     }
+}
+
+/// What instructions are given, with the record where they look for a part that has no place.
+#[inline]
+fn show<'s, 'p>(
+    record: Input<'s, 'p>,
+    plan: &Plan,
+    machine: &mut Machine<'s>,
+) -> [Input<'s, 'p>; 2] {
+    if !plan.needs_record
+        && let Some(whole) = record.part(WHOLE)
+    {
+        machine.registers[plan.record] = Value::Opaque(whole);
+    }
+    [Input::default(), record]
 }

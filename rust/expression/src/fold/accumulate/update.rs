@@ -76,9 +76,23 @@ impl Update {
         (computed.count() == updates.len()).then_some(updates)
     }
 
-    /// Changes its slot by a record.
+    /// Adds a small integer of a record to its slot, if that is all there is to do.
     #[inline]
-    pub(super) fn apply<'s>(
+    pub(super) fn add(&self, slots: &mut [Slot], record: &Input<'_, '_>) -> Result<bool, Unusual> {
+        if let Some(number) = self.adds
+            && let Slot::Int(before) = &mut slots[self.slot]
+            && let Some(&[addend @ 0..=0x7f]) = record.part(number)
+        {
+            let sum = before.checked_add(addend.into());
+            *before = sum.ok_or(Unusual::BigInteger)?;
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// Changes its slot by a record, which is in its register, too.
+    #[inline(never)]
+    pub(super) fn compute<'s>(
         &self,
         slots: &mut [Slot],
         code: &'s Code,
@@ -86,25 +100,6 @@ impl Update {
         machine: &Machine<'s>,
     ) -> Result<(), Unusual> {
         let slot = &mut slots[self.slot];
-        if let Some(number) = self.adds
-            && let Slot::Int(before) = slot
-            && let Some(&[addend @ 0..=0x7f]) = inputs[1].part(number)
-        {
-            let sum = before.checked_add(addend.into());
-            *before = sum.ok_or(Unusual::BigInteger)?;
-            return Ok(());
-        }
-        self.compute(slot, code, inputs, machine)
-    }
-
-    #[inline(never)]
-    fn compute<'s>(
-        &self,
-        slot: &mut Slot,
-        code: &'s Code,
-        inputs: &[Input<'s, '_>; 2],
-        machine: &Machine<'s>,
-    ) -> Result<(), Unusual> {
         let value = |operand: Operand| match operand {
             Operand::Slot => slot.value(machine.arena),
             Operand::Part(_, index) => machine.taken(&code.instructions[index].1, inputs),
