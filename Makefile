@@ -17,7 +17,7 @@ export RAY_USAGE_STATS_ENABLED := 0
 # of one task took 0.78 CPU seconds rather than 0.40 (Intel Xeon, 2026-11-23).
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help build wheel smoke wordcount test lint format rust-test loom python-test docs stubs fuzz soak chaos kafka-kills tables natives rescales nexmark load s3-server bench bench-check peers first-hour k8s-check k8s-tools k8s-kuberay clean
+.PHONY: help build wheel smoke wordcount test lint format rust-test loom python-test docs stubs fuzz soak test-all chaos kafka-kills natives rescales nexmark load s3-server bench bench-check peers first-hour k8s-check k8s-tools k8s-kuberay clean
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
@@ -159,8 +159,8 @@ kafka-kills: $(BUILT) ## workers and drivers killed at 60 moments of commits to 
 	KAFKA_AWAY_SECONDS=60 $(BIN)/python -m pytest -q -s tests/integration/test_kafka_away.py
 	KAFKA_SEEDS=$(KAFKA_SEEDS) KAFKA_RECORDS=$(KAFKA_RECORDS) $(BIN)/python -m pytest -q -s tests/faults/test_kafka.py
 
-tables: $(BUILT) ## all cells of the tables of tests, of which `make test` runs a part
-	TABLES=whole $(BIN)/python -m pytest -q --numprocesses 2 --dist loadgroup -m "table or once_on_ray or again_on_ray"
+test-all: export TESTS := whole
+test-all: python-test ## all tests of the packages, of which `make test` runs a part: all cells of tables, four times the examples
 
 natives: $(BUILT) ## all tests with functions in Python alone, and with both ways compared: twice the time of `make test`
 	for way in off check; do NATIVE=$$way $(BIN)/python tests/run.py --numprocesses 3 --dist loadgroup --no-loadscope-reorder || exit 1; done

@@ -10,7 +10,7 @@ import socket
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, get_args
@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 from engine.config import JobConfig, Native
-from tests import jobfolders
+from tests import jobfolders, part
 from tests.kafka import kafka as kafka
 from tests.kafka import kafka_programs as kafka_programs
 from tests.waiting import wait_until
@@ -75,45 +75,14 @@ def pytest_unconfigure() -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before those of pytest-xdist, which read the marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what only `make tables` runs, and group the others."""
-    left_out = [item for item in items if not _is_run(item)]
+    """Leave out what only `make test-all` runs, and group the others."""
+    left_out = [item for item in items if not part.has(item)]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if _is_run(item)]
+        items[:] = [item for item in items if part.has(item)]
     _group(items)
     if config.getoption("loadgroup", False):  # what takes longest begins first
         items.sort(key=_is_in_file)
-
-
-def _is_run(item: pytest.Item) -> bool:
-    """Whether a cell of a table is one of those that run, in which each value of an axis is.
-
-    Of `@pytest.mark.table(3)` it is one in three: where its places on all axes sum to a multiple.
-    Of `@pytest.mark.once_on_ray` it is the first on Ray, and each on the local runtime; of
-    `@pytest.mark.again_on_ray` none on Ray.
-    """
-    table, once, again = map(item.get_closest_marker, ("table", "once_on_ray", "again_on_ray"))
-    if not (table or once or again) or os.environ.get("TABLES") == "whole":
-        return True
-    params = item.callspec.params if hasattr(item, "callspec") else {}
-    if again and params.get("runtime", "ray") == "ray":
-        return False
-    places = [_place(axis, params) for axis in item.iter_markers("parametrize")]
-    if once and params["runtime"] == "ray" and any(places):
-        return False
-    return not table or sum(places) % table.args[0] == 0
-
-
-def _place(axis: pytest.Mark, params: Mapping[str, object]) -> int:
-    """Where on the axis of a table the values of a cell are."""
-    names, cells = axis.args
-    names = names.split(",") if isinstance(names, str) else names
-    wanted = [params[name.strip()] for name in names]
-    for place, cell in enumerate(cells):
-        values = [cell] if len(names) == 1 else cell
-        if all(value is other for value, other in zip(values, wanted, strict=True)):
-            return place
-    raise LookupError(f"{wanted} are not on the axis {names}: is it a list?")
 
 
 def _group(items: list[pytest.Item]) -> None:

@@ -21,6 +21,7 @@ from operators import Stream, source
 from operators.sinks import Callback, Collect, Counts, Discard, JsonLines
 from operators.sources import Collection, Function, RandomWords
 from pipelines.word_count import random_word_count, word_count
+from tests.part import examples
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -61,7 +62,7 @@ def test_the_word_count_of_a_text_is_that_of_its_records() -> None:
 
 
 @settings(
-    max_examples=8,
+    max_examples=examples(8),
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],

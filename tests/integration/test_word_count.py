@@ -15,6 +15,7 @@ from operators import source
 from operators.sinks import Collect, Counts
 from operators.sources import Collection, RandomWords, TextFiles
 from pipelines.word_count import TEXT, count, random_word_count, word_count, words_of_line
+from tests.part import examples
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -42,7 +43,7 @@ def test_any_parallelism_gives_the_same_counts(parallelism: int) -> None:
 
 
 @settings(
-    max_examples=12,
+    max_examples=examples(12),
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],

@@ -41,6 +41,7 @@ from operators import (
 )
 from operators.sinks import Collect
 from operators.sources import Collection
+from tests.part import examples
 from tests.property.test_state import cut, once, planned
 from tests.windowing import us
 
@@ -168,7 +169,7 @@ def shown(found: list[Any]) -> list[dict[str, Any]]:
     return rows
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(
     before=rows,
     after=rows,
@@ -191,7 +192,7 @@ def test_keys_of_tasks_that_change(
             agree(value, own[key])
 
 
-@settings(max_examples=6)
+@settings(max_examples=examples(6))
 @given(some=rows, size=st.integers(1, 9))
 @pytest.mark.parametrize("parallelism", [1, 3])
 @pytest.mark.parametrize("of_columns", [False, True])
@@ -210,7 +211,7 @@ WINDOWS: dict[str, Any] = {
 }
 
 
-@settings(max_examples=6)
+@settings(max_examples=examples(6))
 @given(some=rows, size=st.integers(1, 9))
 @pytest.mark.parametrize("windows", WINDOWS)
 @pytest.mark.parametrize("is_keyed", [False, True])
@@ -236,7 +237,7 @@ def test_windows(
         agree(value, own[key])
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(some=rows)
 def test_sessions_of_columns_are_those_of_records(some: list[Any]) -> None:
     found = []

@@ -26,6 +26,7 @@ from operators.sinks import Collect
 from operators.sources import TextFiles, text_files
 from operators.sources.layout import Layer, Piece, ranges
 from tests import rescaling
+from tests.part import examples
 
 
 def reading(
@@ -76,7 +77,7 @@ def change(folder: Path, chance: random.Random, number: int) -> tuple[str, list[
     return path.name, lines
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(st.integers(0, 1 << 32))
 def test_what_was_added_is_read_once(seed: int) -> None:
     chance = random.Random(seed)

@@ -21,6 +21,7 @@ from operators import (
     ValueState,
 )
 from operators.process.operator import CoProcess
+from tests.part import examples
 
 Step = tuple[Any, ...]
 """What a function does, and with what numbers or names."""
@@ -211,7 +212,7 @@ events = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(programs, st.integers(1, 4), events)
 def test_any_program(program: Any, parallelism: int, happens: list[Any]) -> None:
     tasks = Tasks(program, parallelism)

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from engine.graph.context import TaskContext
 from operators.sources import CsvFiles
 from operators.sources.files import text
+from tests.part import examples
 
 VALUES = st.text(alphabet='ab",\n\r x"', max_size=6)
 SCHEMA = pa.schema([("a", pa.string()), ("b", pa.string())])
@@ -33,7 +34,7 @@ def read(files: CsvFiles) -> list[Any]:
     return found
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(
     st.lists(st.tuples(VALUES, VALUES), max_size=8),
     st.sampled_from([csv.QUOTE_ALL, csv.QUOTE_MINIMAL]),
@@ -60,7 +61,7 @@ def test_what_is_written_is_read(
     assert found == rows
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(
     st.lists(st.tuples(st.text(alphabet='a"b ', min_size=1, max_size=6), VALUES), max_size=8),
     st.sampled_from([1, 5, 16, 1000]),

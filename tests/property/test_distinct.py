@@ -17,6 +17,7 @@ from engine.testing import run
 from operators import Count, CountDistinct, CountWindow, Session, Sliding, Top, Tumbling, source
 from operators.sinks import Collect
 from operators.sources import Collection
+from tests.part import examples
 from tests.property.test_state import cut, once, planned
 from tests.windowing import us
 
@@ -71,7 +72,7 @@ def tops(values: Iterable[Any], most: int) -> list[Any]:
 
 
 @pytest.mark.parametrize("kind", TYPES)
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 @given(data=st.data(), tasks=st.integers(1, 3), others=st.integers(1, 3))
 def test_values_are_told_apart_as_in_python(
     kind: str, data: st.DataObject, tasks: int, others: int
@@ -111,7 +112,7 @@ WINDOWS: dict[str, Any] = {
 @pytest.mark.table(2)
 @pytest.mark.parametrize("kind", ["int64", "float64", "string", "dictionary", "date"])
 @pytest.mark.parametrize("windows", WINDOWS)
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(data=st.data())
 def test_windows_of_columns_give_what_those_of_records_do(
     windows: str, kind: str, data: st.DataObject

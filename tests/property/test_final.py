@@ -16,6 +16,7 @@ import engine.testing
 from operators import Count, First, Max, Mean, Min, Stream, Sum, source
 from operators.sinks import Collect
 from operators.sources import Collection
+from tests.part import examples
 
 words = st.text("abü", max_size=2) | st.none()
 rows = st.fixed_dictionaries(
@@ -80,7 +81,7 @@ def same(found: dict[Any, Any], expected: dict[Any, Any]) -> bool:
 
 
 @keys
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(**flows)
 @example(batches=[[NEGATIVE_ZERO]], parallelism=1, batch_size=1)
 def test_records(
@@ -96,7 +97,7 @@ def test_records(
 
 
 @keys
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(**flows)
 @example(batches=[[NEGATIVE_ZERO]], parallelism=1, batch_size=1)
 def test_columns(
@@ -131,7 +132,7 @@ def word_of(row: dict[str, Any]) -> Any:
 
 
 @pytest.mark.parametrize("how", REDUCES)
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(**flows)
 def test_reduce(how: str, batches: list[list[Any]], parallelism: int, batch_size: int) -> None:
     function, key_by = REDUCES[how]

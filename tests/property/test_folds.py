@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from engine.graph.context import TaskContext
 from engine.network import Batch
 from operators.reduce import Reduce
+from tests.part import examples
 
 FIELDS = ["k", "n", "m", "t"]
 VALUES: list[Callable[[Random], Any]] = [
@@ -76,7 +77,7 @@ def record(rng: Random, is_dict: bool, usual: int) -> Any:
     return dict(pairs)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.integers(0, 2**48))
 def test_a_random_function_gives_what_python_gives(seed: int) -> None:
     rng = Random(seed)

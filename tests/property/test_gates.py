@@ -20,6 +20,7 @@ from engine.network import (
     open_output_gate,
 )
 from engine.partitioner import Broadcast, Forward, Hash, Partitioner, Rebalance
+from tests.part import examples
 from tests.property.test_codec import hashable
 from tests.pythonvalues import KEYS, REFUSED_KEYS, Pair, Place
 
@@ -164,7 +165,7 @@ def test_a_batch_that_was_released_is_refused(channels: Channels) -> None:
 keys = hashable | st.sampled_from([value for kind in KEYS.values() for value in kind])
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     partitioner=st.sampled_from([Rebalance(), Broadcast(), *map(Hash, BY_KEY)]),
     shape=st.sampled_from(SHAPES),

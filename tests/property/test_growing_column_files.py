@@ -18,6 +18,7 @@ from operators.sources import CsvFiles, JsonFiles
 from operators.sources.files import text
 from operators.sources.files.source import ColumnFiles
 from operators.sources.files.text import TextColumnFiles
+from tests.part import examples
 
 SCHEMA = {"id": "int64", "text": "string"}
 ENDED = "ended"
@@ -61,7 +62,7 @@ class Tasks:
 
 
 @pytest.mark.parametrize("form", ["csv", "json"])
-@settings(max_examples=70, deadline=None)
+@settings(max_examples=examples(70), deadline=None)
 @given(seed=st.integers(0, 2**32), part_bytes=st.integers(1, 120), block_bytes=st.integers(8, 60))
 def test_each_row_is_read_once(form: str, seed: int, part_bytes: int, block_bytes: int) -> None:
     chance = random.Random(seed)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from engine.state import KeyedState
 from operators import Session, Sliding, Stream, Tumbling, key_numbers
 from tests.joining import JoinTasks, keyed
+from tests.part import examples
 from tests.windowing import Event, Record, expected, us
 
 HOWS = ["inner", "left", "right", "full"]
@@ -114,7 +115,7 @@ def in_order(results: Any) -> list[str]:
     return sorted(map(repr, results))
 
 
-@settings(max_examples=250)
+@settings(max_examples=examples(250))
 @given(kind=kinds, bounds=bounds, how=hows, batch=batch_sizes, tasks=parallelism)
 def test_interval_join(
     kind: Any, bounds: tuple[int, int], how: Any, batch: int, tasks: int
@@ -140,7 +141,7 @@ def test_interval_join(
     assert all(not state.entries for state in found.snapshot())
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(
     kind=kinds,
     bounds=bounds,
@@ -192,7 +193,7 @@ def open_records(assigner: Any, events: list[Event]) -> int:
     return len(lasts)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(kind=kinds, assigner=assigners, how=hows, batch=batch_sizes, tasks=parallelism)
 def test_window_join(kind: Any, assigner: Any, how: Any, batch: int, tasks: int) -> None:
     columns, events = kind
@@ -213,7 +214,7 @@ def test_window_join(kind: Any, assigner: Any, how: Any, batch: int, tasks: int)
     assert all(not state.entries for state in found.snapshot())
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(
     kind=kinds,
     assigner=assigners,
@@ -262,7 +263,7 @@ class Held:
             self.kept.append(len(waiting) + sum(v[1] > now for v in versions) + len(newest))
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(kind=kinds, how=st.sampled_from(["inner", "left"]), batch=batch_sizes, tasks=parallelism)
 def test_temporal_join(kind: Any, how: Any, batch: int, tasks: int) -> None:
     columns, events = kind
@@ -283,7 +284,7 @@ def test_temporal_join(kind: Any, how: Any, batch: int, tasks: int) -> None:
     assert all(not state.entries for state in found.snapshot())
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(
     kind=kinds,
     how=st.sampled_from(["inner", "left"]),

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from operators import source
 from operators.sources import Collection
+from tests.part import examples
 from tests.windowing import Tasks, us
 
 NAMES = ("key", "time", "number")
@@ -106,7 +107,7 @@ def ran(stream: Any, events: list[Any], parallelism: int, form: str, size: int) 
 
 
 @pytest.mark.parametrize("form", ["records", "columns"])
-@settings(max_examples=35, deadline=None)
+@settings(max_examples=examples(35), deadline=None)
 @given(runs(), st.integers(1, 4), st.integers(1, 7))
 def test_records_of_a_key_come_in_the_order_of_time(
     form: str, events: list[Any], parallelism: int, size: int
@@ -138,7 +139,7 @@ def groups_of(good: list[Any], within: float) -> dict[str, list[list[Any]]]:
 
 @pytest.mark.parametrize("form", ["records", "columns"])
 @pytest.mark.parametrize("keep", ["first", "last"])
-@settings(max_examples=35, deadline=None)
+@settings(max_examples=examples(35), deadline=None)
 @given(runs(), st.integers(1, 30), st.integers(1, 4), st.integers(1, 7))
 def test_one_record_of_each_group(
     form: str, keep: Any, events: list[Any], within: int, parallelism: int, size: int
@@ -166,7 +167,7 @@ def test_one_record_of_each_group(
 
 @pytest.mark.parametrize("form", ["records", "columns"])
 @pytest.mark.parametrize("keep", ["first", "last"])
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(runs(), st.integers(1, 4), st.integers(1, 7))
 def test_one_record_of_each_key(
     form: str, keep: Any, events: list[Any], parallelism: int, size: int
@@ -184,7 +185,7 @@ def test_one_record_of_each_key(
         assert {watermark for watermark, _ in found} <= {float("inf")}
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 @given(st.lists(st.tuples(keys, st.integers(0, 60), st.integers(0, 9)), max_size=40))
 def test_behind_a_sort_groups_are_those_of_event_time(records: list[Any]) -> None:
     """Whatever order records come in, in a job of two tasks."""

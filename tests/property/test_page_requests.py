@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
+from tests.part import examples
 from tests.unit.ui.serving import Browser, Job, page, write
 
 PATHS = ["/", "/?token=", "/api/jobs", "/api/jobs/job", "/api/jobs/job/cancel", "/static/style.css",
@@ -56,7 +57,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Job, Brow
     writer.close()
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(sent=requests.map(lambda text: text.encode("utf-8", "replace")) | some.binary(max_size=99))
 def test_requests_without_the_cookie_get_nothing(served: tuple[Job, Browser], sent: bytes) -> None:
     job, browser = served

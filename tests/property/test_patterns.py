@@ -17,6 +17,7 @@ from operators.patterns import (
     Stage,
     Then,
 )
+from tests.part import examples
 from tests.patterns import after_skipping, flat, matches, search
 from tests.windowing import Event, Record, Tasks, us
 
@@ -112,7 +113,7 @@ def ordered(events: list[Event]) -> dict[Any, list[Record]]:
     return of_keys
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(pattern=patterns(), events=runs(), within=st.none() | st.integers(1, 20), data=st.data())
 def test_all_matches(pattern: Then, events: list[Event], within: int | None, data: Any) -> None:
     if isinstance(pattern.stages[-1], NotFollowedBy):
@@ -122,7 +123,7 @@ def test_all_matches(pattern: Then, events: list[Event], within: int | None, dat
     assert Counter(run(stream, events, data)) == Counter(wanted)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     pattern=patterns(),
     events=runs(),
@@ -150,7 +151,7 @@ def test_matches_that_are_not_skipped(
     assert ends(run(stream, events, data)) == ends(wanted)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(pattern=patterns(), events=runs(), data=st.data())
 def test_at_once_in_the_order_of_arrival(pattern: Then, events: list[Event], data: Any) -> None:
     if isinstance(pattern.stages[-1], NotFollowedBy):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from engine.expression.lift import Lifted, lift
 from engine.expression.patterns import in_rust
 from engine.network import Batch, Program
+from tests.part import examples
 
 LETTERS = "abc\n' -"
 
@@ -35,7 +36,7 @@ def pattern(rng: Random, depth: int = 0) -> str:
     return pattern(rng, depth + 1) + pattern(rng, depth + 1)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(st.integers(0, 2**48))
 def test_a_random_pattern_finds_what_it_finds_in_python(seed: int) -> None:
     rng = Random(seed)

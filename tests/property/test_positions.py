@@ -30,6 +30,7 @@ from engine.testing import run
 from operators import source
 from operators.sinks import Collect
 from operators.sources import At, Collection, Function, Models, RandomWords, TextFiles
+from tests.part import examples
 
 
 def records(batch: Any) -> list[Any]:
@@ -120,7 +121,7 @@ def test_a_source_without_a_position_is_refused_before_any_worker(
 
 @pytest.mark.parametrize("columnar", [False, True])
 @given(cuts, st.sampled_from([1, 7, 4096, 10_000]), shares)
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_random_words(columnar: bool, cuts: tuple[int, ...], size: int, share: Any) -> None:
     check(RandomWords(length=3, count=20_001, columnar=columnar), cuts, size, share)
 
@@ -150,7 +151,7 @@ def test_text_files(
 @given(
     st.integers(1, 9000), st.integers(1, 9000), st.integers(0, 4), st.sampled_from([None, 5000.0])
 )
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_random_words_go_on_with_batches_of_another_size(
     columnar: bool, size: int, other: int, batches: int, rate: float | None
 ) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import engine.columns
 from engine.columns import columns_of, rows
 from tests import arrow_types
+from tests.part import examples
 
 UTC = timezone.utc
 HERE = timezone(timedelta(hours=2))
@@ -68,7 +69,7 @@ def dicts(draw: st.DrawFn) -> tuple[list[Any], list[str]]:
 
 
 @given(drawn=dicts(), data=st.data())
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_columns_of_dicts_are_those_of_pyarrow(
     drawn: tuple[list[Any], list[str]], data: st.DataObject
 ) -> None:
@@ -142,7 +143,7 @@ SCALARS: dict[pa.DataType, st.SearchStrategy[Any]] = {
 
 
 @given(data=st.data())
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_rows_are_those_of_pyarrow(data: st.DataObject) -> None:
     count = data.draw(st.integers(0, 12))
     kinds = data.draw(st.lists(st.sampled_from(list(SCALARS)), min_size=1, max_size=4))

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.part import examples
 from tests.rolling import NAMES, RollingTasks, alike, expected, of, over, values
 from tests.windowing import Event, Record, us
 
@@ -41,7 +42,7 @@ def records(events: list[Event]) -> list[Record]:
 
 
 @pytest.mark.parametrize("form", ["records", "columns"])
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(events=runs(), spans=SPANS, data=st.data())
 def test_results_are_those_of_python(
     form: str, events: list[Event], spans: dict[str, timedelta | int], data: Any
@@ -68,7 +69,7 @@ def run(stream: Any, events: list[Event], data: Any, columns: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("form", ["records", "columns"])
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(events=runs(), spans=SPANS, parallelism=st.integers(1, 3), data=st.data())
 def test_results_at_once_are_those_of_what_has_come(
     form: str,

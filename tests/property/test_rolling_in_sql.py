@@ -39,6 +39,7 @@ from operators import (
     Top,
     Variance,
 )
+from tests.part import examples
 from tests.property.test_rolling import SPANS, run
 from tests.rolling import over, same
 from tests.windowing import us
@@ -106,7 +107,7 @@ def connection() -> Any:
 
 
 @pytest.mark.parametrize("form", ["records", "columns"])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(spans=SPANS, data=st.data())
 def test_results_are_those_of_sql(
     connection: Any, form: str, spans: dict[str, timedelta | int], data: Any

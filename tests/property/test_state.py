@@ -53,6 +53,7 @@ from operators.keys import gives_keys
 from operators.sinks import Collect
 from operators.sources import Collection
 from tests import arrow_types
+from tests.part import examples
 
 
 class Color(enum.Enum):
@@ -190,7 +191,7 @@ class Kept(ProcessFunction):
 
 
 @pytest.mark.parametrize("name", FLOWS)
-@settings(max_examples=8)
+@settings(max_examples=examples(8))
 @given(before=records, after=records, tasks=parallelism, others=parallelism)
 @example([(key, 1) for key in ODD_KEYS], [(key, 2) for key in ODD_KEYS], 3, 5)
 @example([(key, 0.5) for key in ODD_KEYS], [], 5, 2)
@@ -247,7 +248,7 @@ OF_COLUMNS = {
 
 @pytest.mark.parametrize("emit", ["updates", "final"])
 @pytest.mark.parametrize("key", [("word",), ("day",), ("part",), ("word", "part", "day")])
-@settings(max_examples=8)
+@settings(max_examples=examples(8))
 @given(before=batches, after=batches, tasks=parallelism, others=parallelism)
 def test_columns(
     key: tuple[str, ...], emit: Any, before: Any, after: Any, tasks: int, others: int
@@ -311,7 +312,7 @@ def test_columns_of_all_types(flow: str, name: str) -> None:
         assert shown(found[0], width) == shown(found[1], width) != []
 
 
-@settings(max_examples=8)
+@settings(max_examples=examples(8))
 @given(before=records, after=records)
 def test_native_tables_go_on_where_dicts_were(before: list[Any], after: list[Any]) -> None:
     own = planned(lambda s: s.key_by(0).then(OwnCount()))

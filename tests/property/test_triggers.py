@@ -9,6 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from operators import Calendar, CountTrigger, Purging, Trigger
+from tests.part import examples
 from tests.property.test_windows import (
     ASSIGNERS,
     batch_sizes,
@@ -64,7 +65,7 @@ def ran(
 
 @pytest.mark.parametrize("way", ["reduce", "apply", "collect", "aggregate"])
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(data=st.data(), events=runs(), batch=batch_sizes, cut=cuts, late=lateness)
 def test_a_trigger_as_it_is_gives_what_is_complete(
     kind: str, way: str, data: Any, events: list[Event], batch: int, cut: Any, late: int
@@ -86,7 +87,7 @@ def test_a_trigger_as_it_is_gives_what_is_complete(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(
     data=st.data(),
     events=runs(),

@@ -16,6 +16,7 @@ from engine.testing import run
 from operators import BatchFunction, BatchOperator, Properties, TaskContext, source
 from operators.sinks import Collect
 from operators.sources import Collection
+from tests.part import examples
 
 
 class Checks(BatchOperator):
@@ -61,7 +62,7 @@ def disordered(draw: st.DrawFn) -> tuple[list[dict[str, Any]], int]:
 
 
 @pytest.mark.parametrize("columns", [False, True])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     disordered(),
     st.integers(1, 3),

@@ -18,6 +18,7 @@ from operators import (
     Tumbling,
     WindowedStream,
 )
+from tests.part import examples
 from tests.windowing import Event, Record, Tasks, expected, us, windowed
 
 durations = st.integers(1, 40)
@@ -120,7 +121,7 @@ def shown(results: list[list[Any]], way: str, kind: str, ordered: bool) -> list[
 
 @pytest.mark.parametrize("way", ["reduce", "apply", "collect", "aggregate"])
 @pytest.mark.parametrize("kind", ASSIGNERS)
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(data=st.data(), events=runs(), batch=batch_sizes, tasks=parallelism, late=lateness)
 def test_what_is_complete(
     kind: str, way: str, data: Any, events: list[Event], batch: int, tasks: int, late: int
@@ -146,7 +147,7 @@ def test_what_is_complete(
 
 
 @pytest.mark.parametrize("kind", ASSIGNERS)
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(data=st.data(), events=runs(), batch=batch_sizes, tasks=parallelism, late=lateness)
 def test_what_changes_with_each_batch(
     kind: str, data: Any, events: list[Event], batch: int, tasks: int, late: int
@@ -166,7 +167,7 @@ def test_what_changes_with_each_batch(
 
 
 @pytest.mark.parametrize("kind", ASSIGNERS)
-@settings(max_examples=120)
+@settings(max_examples=examples(120))
 @given(data=st.data(), events=runs(), tasks=parallelism, late=lateness)
 def test_what_changed_when_a_timer_is_called(
     kind: str, data: Any, events: list[Event], tasks: int, late: int
@@ -186,7 +187,7 @@ def test_what_changed_when_a_timer_is_called(
 
 @pytest.mark.parametrize("way", ["reduce", "aggregate"])
 @pytest.mark.parametrize("kind", ASSIGNERS)
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     data=st.data(),
     events=runs(),

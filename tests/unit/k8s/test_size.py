@@ -16,6 +16,7 @@ from operators import Pipeline, source
 from operators.sinks import Collect
 from operators.sources import Collection
 from pipelines.word_count import word_count
+from tests.part import examples
 
 GIB = 1024**3
 
@@ -70,7 +71,7 @@ def test_tasks_that_fit_no_pod_are_told() -> None:
         pods_needed(plan(2, resources={"*": {"operator_slot": 1}}), shape(4))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(
     st.integers(1, 12), st.integers(1, 5), st.sampled_from(["operator_first", "parallelism_first"])
 )

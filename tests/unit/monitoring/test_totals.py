@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from engine.monitoring.totals import ALONE, Totals
 from engine.network import LatencyHistogram
+from tests.part import examples
 from tests.unit.monitoring.tasks import task
 
 
@@ -81,7 +82,7 @@ def test_each_of_several_counts_goes_on_by_itself() -> None:
 steps = st.tuples(st.integers(0, 5), st.integers(0, 9), st.integers(0, 9), st.integers(1, 2))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.booleans(), st.lists(steps, max_size=20), st.lists(st.booleans(), min_size=20))
 def test_no_total_goes_backwards(has_counts: bool, seen: list[Any], looked: list[bool]) -> None:
     totals = Totals(has_counts=has_counts)

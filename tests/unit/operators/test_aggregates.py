@@ -184,6 +184,7 @@ def test_all_records_without_a_key(form: str, emit: Any, parallelism: int) -> No
         assert own == pytest.approx(expected), name
 
 
+@pytest.mark.table(3)
 @pytest.mark.parametrize("name", NONE_OF_C)
 @pytest.mark.parametrize("form", FORMS)
 def test_nothing_counts(form: str, name: str) -> None:

@@ -39,6 +39,7 @@ def add(a: tuple[str, int], b: tuple[str, int]) -> tuple[str, int]:
     return a[0], a[1] + b[1]
 
 
+@pytest.mark.table(3)
 @parallelism
 @pytest.mark.parametrize("batch_size", [1, 4, 1000])
 @pytest.mark.parametrize(

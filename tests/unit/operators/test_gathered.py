@@ -28,6 +28,7 @@ from operators import (
 )
 from operators.sinks import Collect
 from operators.sources import Collection
+from tests.part import examples
 from tests.windowing import us
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
@@ -59,7 +60,7 @@ def expected(records: list[Any]) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(records=records)
 def test_values_are_told_apart_as_in_python(records: list[Any]) -> None:
     aggregate = Aggregate([[0]], WANTED, NAMES)
@@ -72,7 +73,7 @@ def test_values_are_told_apart_as_in_python(records: list[Any]) -> None:
         assert repr(found) == repr({key: expected(records[: at + 7])[key] for key in found})
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(before=records, after=records)
 def test_others_go_on_where_one_was(before: list[Any], after: list[Any]) -> None:
     first, then = (Aggregate([[0]], WANTED, NAMES) for _ in range(2))
@@ -122,7 +123,7 @@ def test_columns(kind: str) -> None:
 
 
 @pytest.mark.parametrize("is_columns", [False, True])
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(
     numbers=st.lists(st.integers(-(10**6), 10**6) | st.floats(-1e9, 1e9), min_size=1, max_size=30),
     share=st.floats(0, 1),

@@ -28,6 +28,7 @@ from operators.map_async import MapAsync
 from operators.map_async.pace import Pace
 from operators.sinks import Collect, Discard
 from operators.sources import Collection, Function
+from tests.part import examples
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("nothing_left", "no_thread_left")
@@ -566,7 +567,7 @@ def test_a_job_that_waits_for_its_turn_is_cancelled_at_once() -> None:
     job.wait_stopped()
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(
     st.floats(0.5, 5000),
     st.lists(st.floats(0, 0.5), min_size=1, max_size=30),
@@ -889,6 +890,7 @@ def test_a_result_leaves_while_a_source_waits_for_its_moment() -> None:
         job.wait_stopped()
 
 
+@pytest.mark.table(2)
 @shuffled
 @pytest.mark.parametrize("ordered", [True, False])
 @pytest.mark.parametrize("seconds", [0, 0.0001])

@@ -80,6 +80,7 @@ FLOWS: list[tuple[Callable[..., Stream[Any]], str, list[Any], list[str]]] = [
 flows = pytest.mark.parametrize(("flow", "operator", "good", "bad"), FLOWS)
 
 
+@pytest.mark.table(3)
 @flows
 @parallelism
 @batch_size
@@ -100,6 +101,7 @@ def test_bad_records_are_left_out_and_counted(
     assert (told["errors"], told["first_error"]) == (len(bad), first)
 
 
+@pytest.mark.table(3)
 @flows
 @parallelism
 @batch_size

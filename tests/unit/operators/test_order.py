@@ -173,6 +173,7 @@ def test_windows_behind_have_no_late_records(form: str) -> None:
         assert found["all"]
 
 
+@pytest.mark.table(2)
 @forms
 @pytest.mark.parametrize("keep", ["first", "last"])
 @pytest.mark.parametrize(("before", "after"), [(1, 3), (3, 2)])

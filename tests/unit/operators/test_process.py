@@ -32,6 +32,7 @@ from operators.process import Process
 from operators.process.timers import Timer, TimerQueue
 from operators.sinks import Collect
 from operators.sources import Collection, Function
+from tests.part import examples
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -87,6 +88,7 @@ class Count(ProcessFunction):
 RECORDS = [("a", 1), ("b", 1), ("a", 2), ("a", 3), ("b", 2)]
 
 
+@pytest.mark.table(3)
 @parallelism
 @batch_size
 @pytest.mark.parametrize(
@@ -532,7 +534,7 @@ actions = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(actions)
 def test_timers_are_those_of_a_plain_dict(actions: list[Any]) -> None:
     """An oracle that looks through all timers each time."""
@@ -656,7 +658,7 @@ several = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(several)
 def test_several_timers_are_those_of_plain_dicts(actions: list[Any]) -> None:
     """An oracle that looks through all timers each time; what is kept goes on in another task."""
@@ -706,7 +708,7 @@ def test_several_timers_are_those_of_plain_dicts(actions: list[Any]) -> None:
     assert opened.keys == {}
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     st.lists(
         st.tuples(st.integers(0, 5), st.sampled_from(["move", "cancel", "pop"]), st.integers(0, 99))

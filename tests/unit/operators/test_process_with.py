@@ -28,6 +28,7 @@ from operators import (
 from operators.process import Process
 from operators.sinks import Collect
 from operators.sources import Collection, Function
+from tests.part import examples
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -122,7 +123,7 @@ def test_nothing_is_waited_for() -> None:
     assert opened.keys == {}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     st.lists(
         st.tuples(st.sampled_from("abc"), st.sampled_from("xy"), st.integers(0, 9))

@@ -199,6 +199,7 @@ def found(stream: Stream[Any], parallelism: int) -> list[Any]:
     return records
 
 
+@pytest.mark.table(3)
 @pytest.mark.parametrize("parallelism", [1, 2, 3])
 @pytest.mark.parametrize("operator", OF_KEYS)
 def test_what_python_calls_equal_is_one_key(operator: str, parallelism: int) -> None:
@@ -397,6 +398,7 @@ def same(value: Any, expected: Any) -> bool:
     return type(value) is type(expected) and bool(value == expected)
 
 
+@pytest.mark.table(4)
 @pytest.mark.parametrize("shape", ["all", "tumbling", "sessions", "counts"])
 @pytest.mark.parametrize("name", [*SEVERAL, "together"])
 def test_a_value_that_fails_changes_nothing_where_it_is_rescued(name: str, shape: str) -> None:

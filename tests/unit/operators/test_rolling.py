@@ -75,6 +75,7 @@ def columns(records: list[Any], size: int = 7, types: Any = None) -> KeyedStream
     return timed.key_by("key")
 
 
+@pytest.mark.table(3)
 @pytest.mark.parametrize("parallelism", [1, 2, 3])
 @pytest.mark.parametrize("form", ["records", "pairs", "columns"])
 def test_every_aggregation_of_every_span(form: str, parallelism: int) -> None:

@@ -18,6 +18,7 @@ from operators import Stream, source
 from operators.sinks import Collect
 from operators.sources import Collection
 from tests.halves import Halves, run_half, run_rest
+from tests.part import examples
 from tests.windowing import Tasks
 
 forms = pytest.mark.parametrize("form", ["records", "columns"])
@@ -166,7 +167,7 @@ def first(records: list[Any], most: int, descending: bool) -> list[Any]:
 
 @forms
 @pytest.mark.parametrize("emit", ["updates", "final"])
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(batches, st.integers(1, 4), st.booleans(), st.integers(1, 4), st.data())
 def test_it_is_what_sorting_all_gives(
     form: str, emit: Any, batches: list[Any], most: int, descending: bool, tasks: int, data: Any

@@ -64,6 +64,7 @@ OF_CODES: dict[str, Callable[[Stream[Any]], Stream[Any]]] = {
 }
 
 
+@pytest.mark.table(3)
 @pytest.mark.parametrize(
     ("codes", "each"), [(pa.int8(), 100), (pa.uint8(), 200), (pa.int16(), 20_000)]
 )

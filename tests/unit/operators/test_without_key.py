@@ -64,6 +64,7 @@ AGGREGATES: dict[str, Callable[..., Any]] = {
 }
 
 
+@pytest.mark.table(2)
 @pytest.mark.parametrize("parallelism", [1, 3])
 @pytest.mark.parametrize("batch_size", [1, 4, 100])
 @pytest.mark.parametrize("name", AGGREGATES)

@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 
 from engine.network import LatencyHistogram
 from engine.report.buckets import BOUNDS, buckets
+from tests.part import examples
 
 EDGES = [round(bound * 1e9) + off for bound in BOUNDS for off in (-1, 0, 1)]
 MOST_NS = 3_600_000_000_000
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.lists(st.integers(0, 2 * MOST_NS) | st.integers(0, 10**7) | st.sampled_from(EDGES)))
 @example([])
 @example([0, 1, 63, 64, 127, 128, MOST_NS])

@@ -197,6 +197,7 @@ def test_keys(kind: str, how: Any, keys: str, types: str | None, disorder: int) 
     check(stream, columns, wanted, parallelism=3, batch_size=20)
 
 
+@pytest.mark.table(2)
 @joins
 @pytest.mark.parametrize("columns", [False, True])
 @pytest.mark.parametrize("empty", [0, 1])
@@ -215,6 +216,7 @@ def test_a_side_that_has_no_rows_or_one(
     check(stream, columns, expected(kind, how, *sides), parallelism=2)
 
 
+@pytest.mark.table(2)
 @joins
 @pytest.mark.parametrize("columns", [False, True])
 def test_an_idle_side_holds_up_nobody_and_is_late_then(kind: str, how: Any, columns: bool) -> None:

@@ -118,6 +118,7 @@ def test_times_of_two_forms() -> None:
         assert found == (1, seconds)
 
 
+@pytest.mark.table(3)
 @pytest.mark.parametrize("how", ["inner", "left", "right", "full"])
 @pytest.mark.parametrize("low", [-20, 0, 20])
 def test_no_time_of_a_result_is_late_behind_a_join(

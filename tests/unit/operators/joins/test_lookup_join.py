@@ -161,6 +161,7 @@ def rows(stream: Stream[Any], **settings: Any) -> list[dict[str, Any]]:
     return [row for batch in found(stream, **settings) for row in batch.to_pylist()]
 
 
+@pytest.mark.table(3)
 @pytest.mark.parametrize("lookup", [CITIES, CITIES.get, Table()])
 @pytest.mark.parametrize("cache", [None, Cache(1), Cache(100), Cache(2, SECOND)])
 @pytest.mark.parametrize(("batch_size", "parallelism"), [(1, 1), (7, 3), (1000, 2)])

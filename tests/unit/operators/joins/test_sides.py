@@ -63,6 +63,7 @@ def lone(joined: Stream[Any], side: str, columns: bool) -> Any:
     return found.sink(Collect()).named(side)
 
 
+@pytest.mark.table(2)
 @pytest.mark.parametrize("columns", [False, True])
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize("kind", JOINS)

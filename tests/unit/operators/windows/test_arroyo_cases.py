@@ -200,6 +200,7 @@ def disorder(found: list[dict[str, Any]]) -> timedelta:
     return most
 
 
+@pytest.mark.table(2)
 @pytest.mark.parametrize("parallelism", [1, 2, 3])
 @pytest.mark.parametrize("shuffled_by", [timedelta(0), timedelta(minutes=2)])
 @pytest.mark.parametrize(
@@ -219,6 +220,7 @@ def test_query(query: Query, given: str, shuffled_by: timedelta, parallelism: in
     check(query(timed), parallelism, query.__name__)
 
 
+@pytest.mark.table(2)
 @pytest.mark.parametrize("parallelism", [1, 2, 3])
 @pytest.mark.parametrize("shuffled_by", [timedelta(0), timedelta(minutes=2)])
 @pytest.mark.parametrize(

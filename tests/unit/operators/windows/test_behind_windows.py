@@ -84,6 +84,7 @@ def values(rows: Sequence[Any], name: str) -> Counter[tuple[Any, int]]:
     return Counter((row["key"], row[name]) if isinstance(row, dict) else row[:2] for row in rows)
 
 
+@pytest.mark.table(2)
 @pytest.mark.parametrize("parallelism", [1, 2])
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("kind", KINDS)
@@ -94,6 +95,7 @@ def test_windows_behind_windows(kind: str, form: str, parallelism: int) -> None:
     assert values(run(counts, parallelism), "sum") == expected
 
 
+@pytest.mark.table(3)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("kind", ["native", "python", "columns to records"])
 def test_windows_in_python_behind_windows(kind: str, form: str) -> None:
@@ -121,6 +123,7 @@ def test_sessions_begin_with_the_last_instant(kind: str) -> None:
         assert told[1:] == (100, 9.999999, 110.999999)
 
 
+@pytest.mark.table(2)
 @pytest.mark.parametrize("parallelism", [1, 2])
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("kind", KINDS)

@@ -67,6 +67,7 @@ ASSIGNERS: list[tuple[Any, int, int]] = [
 ]
 
 
+@pytest.mark.table(3)
 @pytest.mark.parametrize("form", ["python", "records", "columns"])
 @pytest.mark.parametrize("case", ASSIGNERS, ids=lambda case: str(case[0])[:60])
 def test_they_give_what_plain_python_makes_of_all_records(case: Any, form: str) -> None:

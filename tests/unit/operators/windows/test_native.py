@@ -47,6 +47,7 @@ from operators import (
 )
 from operators.sinks import Collect
 from operators.sources import Collection, Function
+from tests.part import examples
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -154,9 +155,10 @@ def shown(results: list[Any]) -> list[str]:
     return sorted(map(repr, results))
 
 
+@pytest.mark.table(2)
 @pytest.mark.parametrize("emit", ["final", "updates", Every(us(1))])
 @pytest.mark.parametrize("kinds", [(native, python), (native_sums, python_sums)])
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(assigner=assigners, lateness=st.integers(0, 30), steps=steps, far=far)
 def test_what_windows_in_python_give(
     kinds: Any, emit: Any, assigner: Any, lateness: int, steps: list[Any], far: int
@@ -202,7 +204,7 @@ def test_what_windows_in_python_give(
     assert len(in_rust._aggregate) == 0  # type: ignore[attr-defined]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(assigner=assigners, lateness=st.integers(0, 30), steps=steps, cut=st.integers(0, 60))
 def test_others_go_on_where_one_was(
     assigner: Any, lateness: int, steps: list[Any], cut: int
@@ -266,6 +268,7 @@ def expected(records: list[Any], size: int, slide: int) -> list[Any]:
     ]
 
 
+@pytest.mark.table(2)
 @pytest.mark.parametrize("parallelism", [1, 2, 3])
 @pytest.mark.parametrize("batch_size", [1, 7, 1000])
 @pytest.mark.parametrize(("size", "slide"), [(60, 60), (60, 25)])
@@ -286,6 +289,7 @@ def test_jobs(parallelism: int, batch_size: int, size: int, slide: int) -> None:
     assert shown(out) == shown(wanted)
 
 
+@pytest.mark.table(2)
 @pytest.mark.parametrize("parallelism", [1, 3])
 @pytest.mark.parametrize("batch_size", [1, 7, 1000])
 @pytest.mark.parametrize("assigner", [Session(timedelta(seconds=8)), CountWindow(5, 2)])
@@ -466,6 +470,7 @@ OF_COLUMNS = {
 SCALES = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
+@pytest.mark.table(2)
 @pytest.mark.parametrize("parallelism", [1, 2, 3])
 @pytest.mark.parametrize("rows", [1, 20, 500])
 @pytest.mark.parametrize(("size", "slide"), [(60, 60), (60, 25)])

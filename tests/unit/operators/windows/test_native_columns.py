@@ -35,6 +35,7 @@ from operators import (
 )
 from operators.sinks import Collect
 from operators.sources import Function
+from tests.part import examples
 from tests.windowing import us
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
@@ -125,7 +126,7 @@ def so_that_none_is_late(steps: list[Any]) -> list[Any]:
 
 
 @pytest.mark.parametrize("parallelism", [1, 2])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(assigner=assigners, steps=steps.map(so_that_none_is_late))
 def test_what_windows_in_python_give(parallelism: int, assigner: Any, steps: list[Any]) -> None:
     time: Any = {} if isinstance(assigner, CountWindow) else {"time": "ts"}

@@ -139,6 +139,7 @@ def finder(shape: str) -> Callable[[Any], Any]:
     return lambda record: record[key]
 
 
+@pytest.mark.table(7)
 @pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_all_ways_give_the_same(shape: str, window: str) -> None:

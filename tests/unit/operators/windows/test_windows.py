@@ -222,6 +222,7 @@ def test_an_unhashable_key_is_refused() -> None:
             Tasks(reduced.reduce(add)).functions[0].process([([1], 1, 1)])
 
 
+@pytest.mark.table(3)
 @pytest.mark.parametrize("parallelism", [1, 2, 3])
 @pytest.mark.parametrize("batch_size", [1, 7, 1000])
 def test_windows_of_what_with_event_time_declared(parallelism: int, batch_size: int) -> None:
@@ -328,6 +329,7 @@ FAILING: list[tuple[Any, str]] = [
 ]
 
 
+@pytest.mark.table(2)
 @pytest.mark.parametrize("key", [0, (0,), lambda record: record[0]])
 @pytest.mark.parametrize(("record", "message"), FAILING)
 @pytest.mark.parametrize("before", [[], [("a", 1, 1)]])

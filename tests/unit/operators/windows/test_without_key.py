@@ -144,6 +144,7 @@ class Stages:
 ASSIGNERS = [Tumbling(us(10)), Sliding(us(12), us(5)), Sliding(us(4), us(9))]
 
 
+@pytest.mark.table(2)
 @pytest.mark.parametrize("columns", [False, True])
 @pytest.mark.parametrize("emit", ["final", "updates", Every(us(1))], ids=str)
 @pytest.mark.parametrize("assigner", ASSIGNERS, ids=str)
