@@ -87,7 +87,7 @@ lint: $(BUILT) .k8s/bin/actionlint ## formatting, lints, types, direction of imp
 	$(BIN)/ruff format --quiet --check
 	$(BIN)/ruff check --quiet
 	$(BIN)/mypy
-	$(BIN)/python -m mypy.stubtest engine._native --mypy-config-file pyproject.toml
+	$(BIN)/python -m mypy.stubtest engine._native --mypy-config-file rust/native/stubtest.ini
 	$(BIN)/lint-imports
 	$(BIN)/python tests/check_crates.py
 	$(BIN)/python tests/draw_map.py --check
