@@ -1,8 +1,10 @@
 //! A function of two records, by which each record changes the value of its key.
 
 mod accumulate;
+mod attempts;
 
 pub use accumulate::{KeyPart, Numbers};
+pub use attempts::Attempts;
 
 use self::accumulate::Accumulating;
 
@@ -26,8 +28,11 @@ pub struct Folding {
     registers: usize,
     /// Of a value and of a record.
     sides: [Side; 2],
-    /// None for functions and records of another kind.
+    /// None for functions of another kind.
     accumulating: Option<Accumulating>,
+    /// Whether that took the last batches, and how the last one was taken.
+    attempts: Attempts,
+    taken: Taken,
     arena: Bump,
     /// The results, encoded one behind the other, and where each ends.
     results: Vec<u8>,
@@ -38,6 +43,15 @@ pub struct Folding {
     last: Vec<u32>,
     /// The keys that there were.
     touched: Vec<u32>,
+}
+
+/// How a batch was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Taken {
+    Whole,
+    InPieces,
+    /// Not yet: not in pieces.
+    NotInPieces,
 }
 
 /// An argument.
@@ -67,6 +81,8 @@ impl Folding {
                 needs_value: needs_value[side],
             }),
             accumulating: Accumulating::new(expression)?,
+            attempts: Attempts::default(),
+            taken: Taken::Whole,
             arena: Bump::new(),
             results: Vec::new(),
             ends: Vec::new(),
@@ -112,8 +128,7 @@ impl Folding {
         only_last: bool,
         value: impl Fn(u32) -> Option<&'b [u8]>,
     ) -> Result<usize, Unusual> {
-        let accumulating = self.accumulating.as_mut().ok_or(Unusual::NotPlain)?;
-        accumulating.run(records, keys, only_last, value)
+        self.take_in_pieces(|pieces| pieces.run(records, keys, only_last, value))
     }
 
     /// As `run_in_pieces`, in one pass over bodies with numbers of records, whose keys are parts of them. It fails with
@@ -125,13 +140,26 @@ impl Folding {
         only_last: bool,
         numbers: &mut impl Numbers,
     ) -> Result<usize, Unusual> {
-        let accumulating = self.accumulating.as_mut().ok_or(Unusual::NoKey)?;
-        accumulating.run_by_key(bodies, key, only_last, numbers)
+        self.take_in_pieces(|pieces| pieces.run_by_key(bodies, key, only_last, numbers))
+    }
+
+    fn take_in_pieces(
+        &mut self,
+        run: impl FnOnce(&mut Accumulating) -> Result<usize, Unusual>,
+    ) -> Result<usize, Unusual> {
+        let pieces = self.accumulating.as_mut();
+        let pieces = pieces.filter(|_| self.attempts.are_due());
+        let pieces = pieces.ok_or(Unusual::NotPlain)?;
+        self.taken = Taken::NotInPieces;
+        let results = run(pieces)?;
+        self.attempts.note(true);
+        self.taken = Taken::InPieces;
+        Ok(results)
     }
 
     /// As `run_in_pieces`, where nothing is held, with a result for each record. [`Self::values`] has what keys have from
-    /// now on. Where it does not fail, these records, or some value, are of another form than pieces are for: nothing is
-    /// in pieces any more.
+    /// now on. Where it does not fail, these records, or some value, are of another form than pieces are for: those of the
+    /// next batches are not tried for a while.
     pub fn run<'b>(
         &mut self,
         records: &[(u32, &'b [u8])],
@@ -150,7 +178,10 @@ impl Folding {
             before += chunk.len();
             self.results.append(&mut self.next);
         }
-        self.accumulating = None;
+        if self.taken == Taken::NotInPieces {
+            self.attempts.note(false);
+        }
+        self.taken = Taken::Whole;
         Ok(())
     }
 
@@ -171,8 +202,8 @@ impl Folding {
     /// The keys of the last batch of `run_to_values`, with their values.
     pub fn take_values(&mut self, mut take: impl FnMut(u32, &[u8])) {
         match &mut self.accumulating {
-            Some(accumulating) => accumulating.give_back(take),
-            None => self
+            Some(accumulating) if self.taken == Taken::InPieces => accumulating.give_back(take),
+            _ => self
                 .values()
                 .for_each(|(number, value)| take(number, value)),
         }
@@ -181,8 +212,8 @@ impl Folding {
     /// The results of the last batch, encoded one behind the other.
     pub fn results(&self) -> &[u8] {
         match &self.accumulating {
-            Some(accumulating) => accumulating.results(),
-            None => &self.results,
+            Some(accumulating) if self.taken == Taken::InPieces => accumulating.results(),
+            _ => &self.results,
         }
     }
 
@@ -286,6 +317,8 @@ const CHUNK: usize = 64;
 mod tests {
     use super::*;
     use crate::tree::{Block, Constant, End, Given, Step};
+    use oka_compute::encode;
+    use oka_compute::value::extension;
 
     /// `lambda a, b: (a[0], a[1] + b[1])`
     fn adding() -> Folding {
@@ -340,5 +373,32 @@ mod tests {
             .run(&[(0, fine), (0, fine)], 1, |_| None)
             .expect("nothing unusual");
         assert_eq!(folding.results(), [0x92, 1, 1, 0x92, 1, 2]);
+    }
+
+    #[test]
+    fn pieces_take_what_comes_behind_a_value_of_another_form() {
+        let mut folding = adding();
+        let one: &[u8] = &[0x92, 0xa1, b'a', 1];
+        let mut list = Vec::new();
+        let start = encode::open_extension(&mut list, extension::LIST);
+        list.extend_from_slice(one);
+        assert!(encode::close_extension(&mut list, start));
+        let mut value = None::<Vec<u8>>;
+        let mut in_pieces = Vec::new();
+        for record in [&list[..], one, one, one] {
+            let records = [(0, record)];
+            let before = value.clone();
+            let done = folding.run_in_pieces(&records, 1, true, |_| before.as_deref());
+            if done.is_err() {
+                folding.give_back(|_, held| value = Some(held.to_vec()));
+                let before = value.clone();
+                let done = folding.run(&records, 1, |_| before.as_deref());
+                done.expect("a list has items, too");
+                value = folding.values().next().map(|(_, value)| value.to_vec());
+            }
+            in_pieces.push(folding.holds(0));
+        }
+        assert_eq!(folding.results(), [0x92, 0xa1, b'a', 4]);
+        assert_eq!(in_pieces, [true, false, false, true]);
     }
 }

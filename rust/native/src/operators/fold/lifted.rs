@@ -9,7 +9,7 @@ use crate::operators::program::expression;
 use oka_codec::Key;
 use oka_compute::Reader;
 use oka_expression::Unusual;
-use oka_expression::fold::{Folding, KeyPart, Numbers};
+use oka_expression::fold::{Attempts, Folding, KeyPart, Numbers};
 use oka_transport::{Encoding, ReceivedFrames};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -20,8 +20,9 @@ pub(super) struct Lifted {
     /// Whether there is one result for each key of a batch.
     only_last: bool,
     keys: EncodedKeys,
-    /// Where a record has its key, until one does not.
+    /// Where a record has its key, and whether those of the last batches did.
     key_part: Option<KeyPart>,
+    by_key: Attempts,
 }
 
 impl Lifted {
@@ -38,6 +39,7 @@ impl Lifted {
             key_part: keys.path().and_then(|path| folding.key_part(path)),
             folding,
             keys,
+            by_key: Attempts::default(),
         })
     }
 
@@ -56,19 +58,21 @@ impl Lifted {
     ) -> Result<usize, String> {
         let (size, only_last) = (received.size(), self.only_last);
         let mut done = Err(Unusual::NoKey);
-        if let Some(part) = self.key_part {
+        if let Some(part) = self.key_part.filter(|_| self.by_key.are_due()) {
             let (bodies, folding) = (received.bodies(), &mut self.folding);
             let keys = &mut self.keys;
             let mut numbers = KeyNumbers { keys, keyed };
             done = detached(py, size, || {
                 folding.run_by_key(bodies, part, only_last, &mut numbers)
             });
-            if done == Err(Unusual::NoKey) {
-                self.key_part = None;
+            match done {
+                Ok(count) => {
+                    self.by_key.note(true);
+                    return Ok(count);
+                }
+                Err(Unusual::NoKey) => self.by_key.note(false),
+                Err(_) => {}
             }
-        }
-        if let Ok(count) = done {
-            return Ok(count);
         }
         let found = self.find(py, keyed, received)?;
         let folding = &mut self.folding;
