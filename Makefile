@@ -53,8 +53,12 @@ target/release/oka-%: Cargo.toml Cargo.lock $$(wildcard rust/$$*/*.toml rust/$$*
 	cargo build --quiet --release --locked --target-dir target $(BESIDE_NATIVE) oka-$*
 	@touch $@
 
-wheel: $(BUILT) engine/bin/oka-s3-server ## build a wheel for the Python of .venv into dist, with its list of parts (SBOM)
-	$(BIN)/maturin build --quiet --release --locked --strip --interpreter $(BIN)/python --out dist
+# With the lines of our code, so that it shares what `make build` has compiled; the release's wheels are stripped.
+WHEEL := dist/.built
+wheel: $(WHEEL) ## build a wheel for the Python of .venv into dist, with its list of parts (SBOM)
+$(WHEEL): $(BUILT) engine/bin/oka-s3-server $(shell find oka engine operators -name '*.py')
+	$(BIN)/maturin build --quiet --release --locked --interpreter $(BIN)/python --out dist
+	@touch $@
 
 smoke: wheel ## the wheel in a fresh environment without Rust: a project, its first windows, its page
 	$(BIN)/python tests/smoke.py $$(ls -t dist/*.whl | head -1)
@@ -77,6 +81,7 @@ CARGO_TEST := RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings cargo
 # on meanwhile, and lets them go first.
 test: ## everything that must pass: lint, types, Rust and Python tests
 	@$(MAKE) --no-print-directory --jobs=3 $(BUILT) $(PROGRAMS) $(K8S_TOOLS)
+	@$(MAKE) --no-print-directory $(WHEEL)
 	@nice -n 19 $(MAKE) --no-print-directory lint rust-test k8s-check & checked=$$!; \
 		$(MAKE) --no-print-directory python-test; tested=$$?; \
 		wait $$checked && exit $$tested
@@ -230,4 +235,4 @@ first-hour: ## what README says, by an ordinary user, from a fresh clone in a fo
 	$(PYTHON) -m tests.first_hour
 
 clean: ## remove what was built
-	rm -rf $(VENV) .peers .k8s target engine/bin engine/_native*.so
+	rm -rf $(VENV) .peers .k8s dist target engine/bin engine/_native*.so
