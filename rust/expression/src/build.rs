@@ -3,12 +3,12 @@
 //! Registers of the tree are numbered anew: those of constants come first, and are loaded once. Behind them are those of
 //! arguments.
 
-use crate::arithmetic::Operator;
 use crate::calls;
 use crate::code::{Code, Next, Operation, Part, Register, Taken, Way};
-use crate::compare::Comparison;
-use crate::containers::{Class, Name};
-use crate::format::Format;
+use crate::operations::arithmetic::Operator;
+use crate::operations::compare::Comparison;
+use crate::operations::containers::{Class, Name};
+use crate::operations::format::Format;
 use crate::parts::Parts;
 use crate::tree::{Block, Constant, End, Expression, Given, Step};
 use oka_compute::{Path, Step as PathStep};

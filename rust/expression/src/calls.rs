@@ -1,8 +1,8 @@
 //! The builtins and methods that are known, by their names.
 
-use crate::compare::Comparison;
+use crate::operations::compare::Comparison;
+use crate::operations::{containers, numbers, repr, sequences, text};
 use crate::value::{Computed, Kind, Value, utf8};
-use crate::{containers, numbers, repr, sequences, text};
 use bumpalo::Bump;
 
 /// What a call computes of its arguments; of a method, the first is what has it.

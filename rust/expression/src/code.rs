@@ -1,11 +1,11 @@
 //! Instructions: what a function does, each with its registers.
 
-use crate::arithmetic::Operator;
 use crate::calls::Call;
-use crate::compare::Comparison;
-use crate::containers::{Class, Name};
 use crate::emit::Piece;
-use crate::format::Format;
+use crate::operations::arithmetic::Operator;
+use crate::operations::compare::Comparison;
+use crate::operations::containers::{Class, Name};
+use crate::operations::format::Format;
 use crate::value::{Computed, Value};
 use crate::view;
 use bumpalo::Bump;

@@ -5,8 +5,7 @@
 //!
 //! - [`tree`]: what a function computes, as it is given.
 //! - [`value`]: the values of a record, of which containers are read where they lie ([`view`], [`foreign`]).
-//! - `compare`, `arithmetic`, `text`, `float`, `format`, `repr`, `containers`, `numbers`, `sequences`: the
-//!   operations of values, each with the facts of Python that it meets.
+//! - `operations`: those of values, each with the facts of Python that it meets.
 //! - `calls`: the names of builtins and methods; `code`: instructions; `build`: the tree as those; `run`: their
 //!   interpreter.
 //! - `parts`: what is looked for in encoded records; `emit`: results that are never made; `write`: values as they are
@@ -23,25 +22,17 @@
     reason = "Python compares floats exactly, and slices have start, stop and step"
 )]
 
-mod arithmetic;
 mod build;
 mod calls;
 mod code;
-mod compare;
-mod containers;
 mod emit;
-mod float;
 pub mod fold;
 pub mod foreign;
-mod format;
-mod numbers;
+mod operations;
 mod parts;
 pub mod program;
-mod repr;
 mod run;
-mod sequences;
 pub mod single;
-mod text;
 pub mod tree;
 mod unusual;
 pub mod value;

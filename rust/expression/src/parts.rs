@@ -3,7 +3,7 @@
 //! Most records have the same names in the same order as one before, and values of the same types. So a pass compares a
 //! record with what it remembers of others, and reads it anew only where it is unlike them.
 
-use crate::containers::Name;
+use crate::operations::containers::Name;
 use crate::unusual::Unusual;
 use crate::view::{SIZES, end};
 use oka_compute::encode;

@@ -1,14 +1,14 @@
 //! The interpreter of instructions.
 
-use crate::arithmetic::{Operator, binary, invert, negative, positive};
 use crate::code::{Code, Next, Operation, Part, Register, Taken, Way};
-use crate::compare::{compare, holds};
-use crate::containers::{
+use crate::emit::{Piece, append_block, append_encoded};
+use crate::operations::arithmetic::{Operator, binary, invert, negative, positive};
+use crate::operations::compare::{compare, holds};
+use crate::operations::containers::{
     self, at, attribute, contains, dict, extended, is, is_instance, item, merged, unpacked,
 };
-use crate::emit::{Piece, append_block, append_encoded};
+use crate::operations::text::{joined, matches};
 use crate::parts::Place;
-use crate::text::{joined, matches};
 use crate::tree::Constant;
 use crate::unusual::Unusual;
 use crate::value::{Computed, Kind, Value};

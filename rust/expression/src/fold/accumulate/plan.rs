@@ -1,9 +1,9 @@
 //! What of a value records read and change, and what stays.
 
 use super::update::Update;
-use crate::arithmetic::Operator;
 use crate::build::{Builder, Display};
 use crate::code::{Code, Next, Operation, Part, Register, Way};
+use crate::operations::arithmetic::Operator;
 use crate::parts::{Parts, WHOLE};
 use crate::tree::Constant;
 use oka_compute::encode;

@@ -2,8 +2,8 @@
 
 use super::kept::Slot;
 use super::plan;
-use crate::arithmetic::{Operator, binary};
 use crate::code::{Code, Operation, Register};
+use crate::operations::arithmetic::{Operator, binary};
 use crate::run::{Input, Machine};
 use crate::unusual::Unusual;
 

@@ -1,7 +1,7 @@
 //! Builtins of numbers: `int`, `float`, `round`, `abs`, `sum`, `min` and `max`.
 
-use crate::arithmetic::negative;
-use crate::compare::{Comparison, compare};
+use crate::operations::arithmetic::negative;
+use crate::operations::compare::{Comparison, compare};
 use crate::unusual::Unusual;
 use crate::value::{Computed, Value, utf8};
 use bumpalo::Bump;

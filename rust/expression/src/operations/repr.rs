@@ -1,6 +1,6 @@
 //! Values as texts: `str` and `repr`.
 
-use crate::float;
+use crate::operations::float;
 use crate::unusual::Unusual;
 use crate::value::{Computed, Kind, Value, utf8};
 use bumpalo::Bump;

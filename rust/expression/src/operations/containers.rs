@@ -1,7 +1,7 @@
 //! Items and slices of containers, and containers made of others.
 
 use crate::code::Taken;
-use crate::compare::{equal, find, same};
+use crate::operations::compare::{equal, find, same};
 use crate::unusual::Unusual;
 use crate::value::{Computed, Kind, Value, collected, utf8};
 use crate::view;
@@ -295,7 +295,7 @@ pub(crate) fn extended<'a>(first: Value<'a>, second: Value<'a>, arena: &'a Bump)
         return Err(first.not_taken());
     }
     let (first, second) = (first.walked(arena)?, second.walked(arena)?);
-    let all = crate::arithmetic::chained(first, second, arena);
+    let all = crate::operations::arithmetic::chained(first, second, arena);
     Ok(Value::List(all))
 }
 
@@ -308,7 +308,7 @@ pub(crate) fn contains<'a>(
     match container {
         Value::Text(text) => Ok(utf8(text)?.contains(utf8(value.text()?)?)),
         Value::Set(items) => {
-            crate::compare::check_hashable(value, arena)?;
+            crate::operations::compare::check_hashable(value, arena)?;
             any_same(value, items, arena)
         }
         Value::Bytes(_) => Err(Unusual::Types),

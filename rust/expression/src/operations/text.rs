@@ -3,8 +3,8 @@
 //! What depends on the tables of Unicode is known of ASCII alone, as versions of Python have different ones; but
 //! which characters are spaces is the same in all.
 
-use crate::arithmetic::MOST_ITEMS;
-use crate::containers::characters;
+use crate::operations::arithmetic::MOST_ITEMS;
+use crate::operations::containers::characters;
 use crate::unusual::Unusual;
 use crate::value::{Computed, Kind, Value, collected, utf8};
 use bumpalo::Bump;

@@ -1,6 +1,6 @@
 //! Operators of one and of two values.
 
-use crate::containers::merged;
+use crate::operations::containers::merged;
 use crate::unusual::Unusual;
 use crate::value::{Computed, Kind, Value};
 use bumpalo::Bump;

@@ -1,8 +1,8 @@
 //! Builtins and methods of tuples, lists and dicts.
 
-use crate::arithmetic::MOST_ITEMS;
-use crate::compare::{Comparison, compare, same};
-use crate::containers::characters;
+use crate::operations::arithmetic::MOST_ITEMS;
+use crate::operations::compare::{Comparison, compare, same};
+use crate::operations::containers::characters;
 use crate::unusual::Unusual;
 use crate::value::{Computed, Kind, Value, collected, utf8};
 use bumpalo::Bump;

@@ -1,8 +1,8 @@
 //! Format specifications: what `f"{value:>8,.2f}"` gives.
 
-use crate::containers::characters;
-use crate::float;
-use crate::repr;
+use crate::operations::containers::characters;
+use crate::operations::float;
+use crate::operations::repr;
 use crate::unusual::Unusual;
 use crate::value::{Computed, Value, utf8};
 use bumpalo::Bump;
