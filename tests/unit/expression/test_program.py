@@ -214,3 +214,10 @@ def test_many_records_and_large_ones() -> None:
 
 NEVER = ("split by nothing", "slice of step 0", "remainder of a text")
 """What raises for every value, or is left to the function."""
+
+
+def test_many_small_records_behind_a_large_one_take_no_memory_for_large_ones() -> None:
+    made = program(("map", lambda text: (text, 1)))
+    large = "a" * 10_000_000
+    assert ran(made, [large]) == [(large, 1)]
+    assert ran(made, ["a"] * 1_000_000) == [("a", 1)] * 1_000_000  # as large ones 10 TB

@@ -124,7 +124,8 @@ impl State {
         if !self.encodes {
             let count = records.len();
             let mut objects = Objects::of(records, &self.names);
-            let mut results = Results::behind(HEADER_BYTES, count * self.bytes_of_record);
+            let expected = count.saturating_mul(self.bytes_of_record);
+            let mut results = Results::behind(HEADER_BYTES, expected.min(MOST_EXPECTED));
             match self.program.run_over(count, &mut objects, &mut results) {
                 Ok(()) => {
                     self.bytes_of_record = results.last_bytes().div_ceil(count.max(1));
@@ -210,3 +211,7 @@ fn constant(value: &Bound<'_, PyAny>) -> PyResult<Constant> {
 fn unknown(reason: &str) -> PyErr {
     PyValueError::new_err(reason.to_owned())
 }
+
+/// The most bytes that a list gets memory for in front: records may be much smaller than those before, and where they
+/// take more, growing is next to nothing.
+const MOST_EXPECTED: usize = 1 << 20;
