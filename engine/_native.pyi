@@ -1,7 +1,7 @@
 from typing import Any, SupportsFloat, SupportsIndex, final
 from typing_extensions import disjoint_base
 
-__all__ = ["Aggregate", "AggregateError", "AvroDecoder", "Batch", "Blob", "BlobNode", "BlobStatistics", "Cancelled", "ChannelLost", "Control", "DecodeError", "Digests", "EncodeError", "Finder", "Fold", "FrozenDict", "HttpGateway", "HttpReplies", "HttpStream", "InputStatistics", "Join", "JsonDecoder", "KeptRows", "KeyExtractError", "KeyedEntries", "Landing", "LatencyHistogram", "Latest", "Network", "NetworkError", "NetworkStatistics", "OutputGate", "OutputStatistics", "Paired", "Program", "ResourceError", "RollingAggregate", "S3Client", "StorageFailed", "TimeFunction", "WindowAggregate", "WindowFold", "WindowSpans", "columns_of_dicts", "decode_value", "dicts_of_rows", "encode_parts", "ipc_streams", "keyed_entries", "mapped", "needs", "partition", "plain_keys", "register_extensions", "take_rows", "use_precise_timers", "xxh3"]
+__all__ = ["Aggregate", "AggregateError", "AvroDecoder", "Batch", "Blob", "BlobNode", "BlobStatistics", "Cancelled", "ChannelLost", "Control", "DecodeError", "Digests", "EncodeError", "Finder", "Fold", "FrozenDict", "HttpGateway", "HttpReplies", "HttpStream", "InputStatistics", "Join", "JsonDecoder", "KeptRows", "KeyExtractError", "KeyedEntries", "Landing", "LatencyHistogram", "Latest", "Network", "NetworkError", "NetworkStatistics", "OutputGate", "OutputStatistics", "Paired", "Program", "ResourceError", "RollingAggregate", "S3Client", "StorageFailed", "TimeFunction", "WindowAggregate", "WindowFold", "WindowSpans", "columns_of_dicts", "decode_value", "dicts_of_rows", "encode_parts", "ipc_streams", "is_portable", "keyed_entries", "mapped", "needs", "partition", "plain_keys", "register_extensions", "take_rows", "use_precise_timers", "xxh3"]
 
 @final
 class Aggregate:
@@ -1561,6 +1561,12 @@ def ipc_streams(batch: "Any", rows: "list[int]", ends: "list[int]") -> "list[byt
     stream for each of these parts.
     """
 
+def is_portable() -> bool:
+    """
+    Whether this is built without what only Linux has, as it is on macOS: channels in shared memory,
+    sealed memory, precise timers.
+    """
+
 def keyed_entries(pairs: "list[tuple[Any, Any]]", pickle: "bool" = False) -> "KeyedEntries":
     """
     Pairs of a key and a value as entries of keyed state. With `pickle`, what cannot be encoded otherwise
@@ -1614,7 +1620,7 @@ def use_precise_timers() -> None:
     """
     Makes the timers of the calling thread end within a few microseconds of their time, not 50. Linux
     puts timers off to end several with one wake-up (timer slack); a task that sleeps for tens of
-    microseconds gains nothing from that. Raises OSError.
+    microseconds gains nothing from that. Nothing changes elsewhere. Raises OSError.
     """
 
 def xxh3(parts: "list[bytes | memoryview]") -> "bytes":

@@ -5,6 +5,9 @@ use std::path::Path;
 
 /// Bytes that can be taken without pushing anyone out; none if the system does not say.
 pub(crate) fn available_memory() -> Option<u64> {
+    if oka_ipc::IS_PORTABLE {
+        return None;
+    }
     let machine = fs::read_to_string("/proc/meminfo").ok();
     let machine = machine.and_then(|text| Some(field(&text, "MemAvailable:")? * 1024));
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -103,6 +106,7 @@ mod tests {
 
     #[test]
     fn this_machine_has_some() {
-        assert!(available_memory().is_some_and(|bytes| bytes > 0));
+        let available = available_memory();
+        assert!(oka_ipc::IS_PORTABLE || available.is_some_and(|bytes| bytes > 0));
     }
 }

@@ -5,18 +5,16 @@
 //! When the connection ends, the leader is gone.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use oka_ipc::{accept, packet_socket, peer_user, receive_packet, send_packet};
 use rustix::fs::{Mode, chmod};
-use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_peercred};
-use rustix::net::{
-    AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect,
-    listen, socket_with,
-};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{SocketAddrUnix, bind, connect, listen};
 use rustix::process::geteuid;
 
 use crate::memory::Blob;
@@ -38,7 +36,7 @@ pub(crate) struct Meeting {
 
 impl Meeting {
     pub(crate) fn bind(path: &Path) -> io::Result<Self> {
-        let socket = unix_socket()?;
+        let socket = packet_socket()?;
         bind(&socket, &SocketAddrUnix::new(path)?)?;
         let meeting = Self {
             socket,
@@ -65,7 +63,7 @@ impl Drop for Meeting {
 /// Accepts followers until the node stops.
 pub(crate) fn accept_followers(shared: &Arc<Shared>, meeting: &Meeting) {
     while !shared.is_stopped() {
-        let Ok(socket) = accept_with(&meeting.socket, SocketFlags::CLOEXEC) else {
+        let Ok(socket) = accept(&meeting.socket) else {
             shared.pause(ACCEPT_PAUSE);
             continue;
         };
@@ -90,7 +88,7 @@ pub(crate) fn follow(
 ) -> io::Result<()> {
     let address = SocketAddrUnix::new(path)?;
     let socket = loop {
-        let socket = unix_socket()?;
+        let socket = packet_socket()?;
         match connect(&socket, &address) {
             Ok(()) => break socket,
             Err(error) if Instant::now() >= until || shared.pause(CONNECT_PAUSE) => {
@@ -103,7 +101,7 @@ pub(crate) fn follow(
     set_socket_timeout(&socket, Timeout::Recv, Some(GREETING_TIMEOUT))?;
     let mut hello = MAGIC.to_vec();
     hello.extend(origins.iter().flat_map(|origin| origin.to_le_bytes()));
-    send(&socket, &hello, None)?;
+    send_packet(&socket, &hello, None)?;
     let (answer, _) = receive(&socket, &mut [0; MAX_MESSAGE])?;
     if answer != MAGIC.len() {
         return Err(io::ErrorKind::InvalidData.into());
@@ -234,14 +232,14 @@ impl Transfer {
 impl Follower {
     /// `false` if it is gone, or does not listen any more.
     fn tell(&self, message: &[u8], file: Option<BorrowedFd<'_>>) -> bool {
-        send(&self.socket, message, file).is_ok()
+        send_packet(&self.socket, message, file).is_ok()
     }
 }
 
 /// Hears a follower.
 fn welcome(socket: OwnedFd) -> io::Result<Follower> {
     let stranger = || io::Error::from(io::ErrorKind::PermissionDenied);
-    if socket_peercred(&socket)?.uid != geteuid() {
+    if peer_user(&socket)? != geteuid() {
         return Err(stranger());
     }
     set_socket_timeout(&socket, Timeout::Recv, Some(GREETING_TIMEOUT))?;
@@ -253,7 +251,7 @@ fn welcome(socket: OwnedFd) -> io::Result<Follower> {
     let (origins, []) = origins.as_chunks() else {
         return Err(stranger());
     };
-    send(&socket, &MAGIC, None)?;
+    send_packet(&socket, &MAGIC, None)?;
     Ok(Follower {
         socket: Arc::new(socket),
         origins: origins.iter().copied().map(u32::from_le_bytes).collect(),
@@ -305,27 +303,11 @@ impl Handover {
     }
 }
 
-fn unix_socket() -> io::Result<OwnedFd> {
-    let flags = SocketFlags::CLOEXEC;
-    Ok(socket_with(
-        AddressFamily::UNIX,
-        SocketType::SEQPACKET,
-        flags,
-        None,
-    )?)
-}
-
-/// Never waits: whoever does not take what is sent to it is as good as gone.
-fn send(socket: &OwnedFd, bytes: &[u8], file: Option<BorrowedFd<'_>>) -> io::Result<()> {
-    oka_ipc::send(socket.as_fd(), bytes, file.as_slice(), SendFlags::DONTWAIT)?;
-    Ok(())
-}
-
 /// One message; an error once the connection has ended.
 fn receive(socket: &OwnedFd, bytes: &mut [u8]) -> io::Result<(usize, Option<OwnedFd>)> {
-    match oka_ipc::receive(socket.as_fd(), bytes)? {
+    match receive_packet(socket, bytes)? {
         (0, _) => Err(io::ErrorKind::UnexpectedEof.into()),
-        (length, [file]) => Ok((length, file)),
+        packet => Ok(packet),
     }
 }
 

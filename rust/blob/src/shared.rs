@@ -17,8 +17,8 @@ use crate::local::Follower;
 use crate::memory::{Blob, Ledger};
 use crate::message::FailedNode;
 use crate::table::{BlobId, Table};
-use oka_ipc::Key;
 use oka_ipc::secure::Identity;
+use oka_ipc::{Key, monotonic_ns};
 
 pub(crate) struct Shared {
     pub(crate) config: BlobConfig,
@@ -292,9 +292,7 @@ pub(crate) fn dial(shared: &Shared, address: &str, timeout: Duration) -> io::Res
 
     use rustix::event::{PollFd, PollFlags, poll};
     use rustix::io::Errno;
-    use rustix::net::{
-        AddressFamily, SocketFlags, SocketType, connect, socket_with, sockopt::socket_error,
-    };
+    use rustix::net::{AddressFamily, SocketType, connect, sockopt::socket_error};
 
     let until = Instant::now() + timeout;
     let mut last = io::Error::new(io::ErrorKind::NotFound, "its host has no address");
@@ -304,8 +302,7 @@ pub(crate) fn dial(shared: &Shared, address: &str, timeout: Duration) -> io::Res
         } else {
             AddressFamily::INET6
         };
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+        let socket = oka_ipc::socket(family, SocketType::STREAM, false)?;
         let mut outcome = connect(&socket, &address);
         while let Err(Errno::INPROGRESS) = outcome {
             let left = until.saturating_duration_since(Instant::now());
@@ -332,12 +329,6 @@ pub(crate) fn dial(shared: &Shared, address: &str, timeout: Duration) -> io::Res
         }
     }
     Err(last)
-}
-
-/// Nanoseconds of `CLOCK_MONOTONIC`.
-pub(crate) fn monotonic_ns() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 pub(crate) const UNPOISONED: &str = "no thread panics with a lock";

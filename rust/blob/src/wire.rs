@@ -310,9 +310,9 @@ fn write_all(mut socket: &TcpStream, bytes: &[u8]) -> io::Result<()> {
 
 /// Writes what more follows at once, so that they leave together.
 fn write_more(socket: &TcpStream, mut bytes: &[u8]) -> io::Result<()> {
-    use rustix::net::{SendFlags, send};
+    use rustix::net::send;
     while !bytes.is_empty() {
-        match send(socket.as_fd(), bytes, SendFlags::MORE | SendFlags::NOSIGNAL) {
+        match send(socket.as_fd(), bytes, oka_ipc::MORE) {
             Ok(sent) => bytes = &bytes[sent..],
             Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),

@@ -146,8 +146,10 @@ pub(crate) fn descriptors() -> usize {
     let Some(limit) = limit.current else {
         return usize::MAX;
     };
-    let open = std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
-    (limit as usize).saturating_sub(open + SPARE_DESCRIPTORS)
+    let limit = limit as usize;
+    let open = std::fs::read_dir("/proc/self/fd").or_else(|_| std::fs::read_dir("/dev/fd"));
+    let open = open.map_or(limit / 2, Iterator::count); // as off Linux, or unknown
+    limit.saturating_sub(open + SPARE_DESCRIPTORS)
 }
 
 /// What each connection may keep in any case.

@@ -6,9 +6,11 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 
 use rustix::io::{Result, retry_on_intr};
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+    RecvAncillaryBuffer, RecvAncillaryMessage, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, recvmsg, sendmsg,
 };
+
+use crate::system::{CLOSING, QUIET, received};
 
 /// Sends bytes over a Unix socket, and at most two descriptors along; how many bytes went.
 pub fn send(
@@ -23,8 +25,7 @@ pub fn send(
         if !with.is_empty() {
             control.push(SendAncillaryMessage::ScmRights(with));
         }
-        let flags = flags | SendFlags::NOSIGNAL;
-        sendmsg(socket, &[IoSlice::new(bytes)], &mut control, flags)
+        sendmsg(socket, &[IoSlice::new(bytes)], &mut control, flags | QUIET)
     })
 }
 
@@ -37,11 +38,12 @@ pub fn receive<const N: usize>(
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let mut into = [IoSliceMut::new(bytes)];
-        let message = recvmsg(socket, &mut into, &mut control, RecvFlags::CMSG_CLOEXEC)?;
-        let mut descriptors = control.drain().flat_map(|part| match part {
+        let message = recvmsg(socket, &mut into, &mut control, CLOSING)?;
+        let descriptors = control.drain().flat_map(|part| match part {
             RecvAncillaryMessage::ScmRights(descriptors) => descriptors.collect(),
             _ => Vec::new(),
         });
+        let mut descriptors = descriptors.map(received);
         Ok((message.bytes, std::array::from_fn(|_| descriptors.next())))
     })
 }

@@ -7,7 +7,13 @@ mod memory;
 #[cfg(feature = "proxy")]
 pub mod proxy;
 pub mod secure;
+mod system;
 
 pub use descriptors::{receive, send};
 pub use endpoint::{Endpoint, EndpointKind, InvalidEndpoint, Key};
-pub use memory::{Mapping, create_memory, sealed_size};
+pub use memory::Mapping;
+pub use system::{
+    IS_PORTABLE, MORE, QUIET, Seal, accept, allocate, clock_name, create_memory, monotonic_ns,
+    packet_socket, peer_user, receive_packet, seal, sealed_size, send_packet, socket,
+    use_precise_timers,
+};

@@ -1,29 +1,11 @@
-//! Memory without a name that processes share by descriptors.
+//! Ranges of addresses that show memory, which processes share by descriptors.
 
-use std::ffi::{CStr, c_void};
+use std::ffi::c_void;
 use std::os::fd::OwnedFd;
 use std::ptr::{self, NonNull};
 
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_get_seals, fstat, ftruncate, memfd_create};
 use rustix::io::{Errno, Result};
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
-
-/// Memory that is a file without a name, and goes with the last who has it open or mapped. The name
-/// is only shown in /proc.
-pub fn create_memory(name: &CStr, size: u64) -> Result<OwnedFd> {
-    let file = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
-    ftruncate(&file, size)?;
-    Ok(file)
-}
-
-/// The size of memory that has these seals; None where it lacks one. Without the one against
-/// shrinking, who touches a mapping of a peer's memory may be killed by a signal.
-pub fn sealed_size(file: &OwnedFd, seals: SealFlags) -> Result<Option<u64>> {
-    if !fcntl_get_seals(file)?.contains(seals) {
-        return Ok(None);
-    }
-    Ok(Some(fstat(file)?.st_size as u64))
-}
 
 /// A range of addresses that shows memory; unmapped on drop.
 #[derive(Debug)]

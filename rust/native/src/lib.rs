@@ -70,7 +70,7 @@ mod _native {
         BlobStatistics, InputStatistics, NetworkStatistics, OutputStatistics,
     };
     #[pymodule_export]
-    use super::network::timers::use_precise_timers;
+    use super::network::system::{is_portable, use_precise_timers};
     #[pymodule_export]
     use super::operators::aggregate::Aggregate;
     #[pymodule_export]

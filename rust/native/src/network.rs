@@ -7,7 +7,7 @@ pub(crate) mod key;
 pub(crate) mod latency;
 pub(crate) mod paired;
 pub(crate) mod statistics;
-pub(crate) mod timers;
+pub(crate) mod system;
 
 use crate::error::Raise;
 use crate::network::batch::{Batch, not_columns};

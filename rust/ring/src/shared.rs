@@ -7,8 +7,7 @@ use std::ptr;
 use std::slice;
 use std::time::Duration;
 
-use oka_ipc::{Mapping, create_memory, sealed_size};
-use rustix::fs::{SealFlags, fcntl_add_seals};
+use oka_ipc::{Mapping, Seal, create_memory, seal, sealed_size};
 use rustix::mm::{MapFlags, ProtFlags};
 use rustix::thread::futex;
 use thiserror::Error;
@@ -166,12 +165,12 @@ impl From<rustix::io::Errno> for MapError {
 
 fn create(name: &CStr, size: usize) -> Result<OwnedFd, MapError> {
     let descriptor = create_memory(name, size as u64)?;
-    fcntl_add_seals(&descriptor, SIZE_SEALS | SealFlags::SEAL)?;
+    seal(&descriptor, Seal::Size)?;
     Ok(descriptor)
 }
 
 fn size_of(descriptor: &OwnedFd) -> Result<usize, MapError> {
-    let size = sealed_size(descriptor, SIZE_SEALS)?;
+    let size = sealed_size(descriptor, Seal::Size)?;
     size.map(|size| size as usize).ok_or(MapError::Unsealed)
 }
 
@@ -192,9 +191,6 @@ fn map(descriptor: &OwnedFd, parts: &[(usize, usize)]) -> Result<Mapping, MapErr
 fn is_capacity(bytes: usize) -> bool {
     bytes.is_power_of_two() && bytes >= PAGE
 }
-
-/// Without these a peer could shrink the file, and touching the mapping would kill this process.
-const SIZE_SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW);
 
 /// Where the marks of a doorbell are, behind its word.
 const MARKS_OFFSET: usize = 128;

@@ -9,6 +9,11 @@ mod refusals;
 mod release;
 mod rings;
 mod tick;
+#[cfg_attr(
+    any(not(target_os = "linux"), feature = "portable"),
+    path = "io/portable_timer.rs"
+)]
+mod timer;
 mod watch;
 
 use std::sync::atomic::Ordering;

@@ -109,7 +109,7 @@ fn whoever_does_not_come_is_named() {
 
 /// Descriptors and mappings of a blob in this process, with that many pages.
 fn traces(pages: usize) -> usize {
-    let is_blob = |text: &str| text.contains("memfd:oka-blob");
+    let is_blob = |text: &str| text.contains("oka-blob");
     let files = fs::read_dir("/proc/self/fd").unwrap();
     let files = files.filter_map(|file| {
         let path = file.ok()?.path();

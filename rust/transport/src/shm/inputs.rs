@@ -168,7 +168,7 @@ impl Slot {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, target_os = "linux", not(feature = "portable")))]
 mod tests {
     use std::sync::Arc;
 

@@ -64,6 +64,10 @@ fn garbage_is_dropped_and_counted_while_the_job_goes_on() {
 }
 
 #[test]
+#[cfg_attr(
+    any(not(target_os = "linux"), feature = "portable"),
+    ignore = "no shared memory"
+)]
 fn strangers_at_shared_memory_are_dropped_and_counted() {
     let directory = Directory::new();
     let (source, sink) = pair(&directory, Kind::Shm, &config());
@@ -144,6 +148,10 @@ fn more_than_was_granted_is_a_lost_channel() {
 
 /// A task that should be gone, and comes for a channel that its heir has not come for yet.
 #[test]
+#[cfg_attr(
+    any(not(target_os = "linux"), feature = "portable"),
+    ignore = "no shared memory"
+)]
 fn a_sender_of_an_earlier_attempt_is_turned_away() {
     let directory = Directory::new();
     let of = |attempt| NetworkConfig {

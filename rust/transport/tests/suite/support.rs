@@ -12,9 +12,10 @@ use oka_transport::{
     ReceiveError, ReceivedFrames,
 };
 
-/// Runs each of these tests over every kind of endpoint.
+/// Runs each of these tests over every kind of endpoint that there is here.
 macro_rules! over_every_kind {
     ($($test:ident),* $(,)?) => {
+        #[cfg(all(target_os = "linux", not(feature = "portable")))]
         mod shm { $(#[test] fn $test() { super::$test(super::Kind::Shm); })* }
         mod ipc { $(#[test] fn $test() { super::$test(super::Kind::Ipc); })* }
         mod tcp { $(#[test] fn $test() { super::$test(super::Kind::Tcp); })* }

@@ -3,7 +3,7 @@
 use crate::client::credentials::CredentialError;
 use crate::client::credentials::renewed::{Source, TemporaryCredentials, moment};
 use object_store::aws::AwsCredential;
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -11,7 +11,6 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 use tokio::io::AsyncReadExt;
-use tokio::io::unix::AsyncFd;
 use tokio::net::unix::pipe::Receiver;
 
 /// A command of the shell, as AWS's tools run it.
@@ -56,11 +55,13 @@ impl Process {
             let mut output = Receiver::from_owned_fd(OwnedFd::from(output))?;
             output.read_to_end(&mut printed).await?;
         }
-        let ended = pidfd_open(Pid::from_child(&child.0), PidfdFlags::NONBLOCK)?;
-        // SAFETY: the descriptor is owned, and the same one until it is dropped.
-        let ended = unsafe { AsyncFd::register(ended) }?;
-        let _ = ended.readable().await?;
-        Ok((child.0.wait()?, printed))
+        // What has printed all has ended, or is about to: that is not worth a call of Linux alone.
+        loop {
+            if let Some(status) = child.0.try_wait()? {
+                return Ok((status, printed));
+            }
+            tokio::time::sleep(LOOK).await;
+        }
     }
 }
 
@@ -100,3 +101,6 @@ fn read(printed: &[u8]) -> Result<TemporaryCredentials, String> {
 }
 
 const LONGEST: Duration = Duration::from_mins(1);
+
+/// Between two looks whether a program has ended.
+const LOOK: Duration = Duration::from_millis(2);
