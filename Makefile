@@ -17,7 +17,7 @@ export RAY_USAGE_STATS_ENABLED := 0
 # of one task took 0.78 CPU seconds rather than 0.40 (Intel Xeon, 2026-11-23).
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help build wheel smoke wordcount test lint format rust-test loom python-test docs stubs fuzz soak test-all chaos kafka-kills natives rescales nexmark load s3-server bench bench-check peers first-hour k8s-check k8s-tools k8s-kuberay clean
+.PHONY: help build wheel smoke wordcount test lint format rust-test loom python-test docs stubs portable fuzz soak test-all chaos kafka-kills natives rescales nexmark load s3-server bench bench-check peers first-hour k8s-check k8s-tools k8s-kuberay clean
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
@@ -131,6 +131,23 @@ docs: $(BUILT) ## the site of the documentation, in target/docs: a warning fails
 
 stubs: $(INSTALLED) ## write engine/_native.pyi anew from the Rust types and docs
 	$(BIN)/maturin generate-stubs --manifest-path rust/native/Cargo.toml --out .
+
+# What takes the place of Linux's own means elsewhere, such as on macOS: the crates, and in a folder of its own the packages
+# beside a module of that kind.
+PORTABLE := target/portable
+PORTABLE_CRATES := $(patsubst %,--package oka-%,ipc ring transport blob)
+PORTABLE_TESTS := $(addprefix tests/,unit/test_system.py unit/test_network.py unit/test_blobs.py unit/host unit/deployment \
+	integration/test_word_count.py integration/test_rescaled_windows.py integration/test_checkpoints.py \
+	integration/test_hot_swap.py faults/test_failures.py faults/test_left_behind.py)
+portable: export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
+portable: $(INSTALLED) ## what runs off Linux, on this machine: crates and a part of the tests of the packages
+	$(CARGO_TEST) --package oka-native $(PORTABLE_CRATES) --features oka-native/portable --lib --tests
+	cargo build --quiet --release --locked --package oka-native --lib --features portable
+	rm -rf $(PORTABLE) && mkdir -p $(PORTABLE)
+	cp -r oka engine operators pipelines benchmarks k8s tests pyproject.toml $(PORTABLE)
+	rm -f $(PORTABLE)/engine/_native*.so
+	cp target/release/liboka_native.so $(PORTABLE)/engine/_native.so
+	cd $(PORTABLE) && PYTHONPATH=$$PWD $(CURDIR)/$(BIN)/python -m pytest -q -m "not ray" -k "not shm" $(PORTABLE_TESTS)
 
 # What libFuzzer needs of the compiler; the flags are stable, so no other toolchain is.
 COVERAGE := -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \

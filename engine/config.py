@@ -42,6 +42,7 @@ class JobConfig:
     strict_placement: fail rather than fall back where `operator_first` needs more nodes.
 
     transport: channels by shm on one node and by tcp between nodes (`auto`), or all by one kind.
+    Off Linux there is no shm, and `auto` takes ipc.
 
     encryption: encrypt tcp channels and authenticate both ends, with keys made for the job. Costs 1
     to 2 ns of CPU per byte at each end. False: whoever reaches a port can read and write records.

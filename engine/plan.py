@@ -19,6 +19,7 @@ from engine.placement.nodes import Node
 from engine.placement.place import Placement, place
 from engine.placement.shortage import too_large
 from engine.resources import SHARED_ANYWAY
+from engine.system import IS_LINUX
 
 Pipelines = Executable | Sequence[Executable]
 
@@ -98,6 +99,11 @@ class Plan:
 
     def place_on(self, nodes: Sequence[Node]) -> Placement:
         """Give every task one of the nodes; raises PlacementError."""
+        if self.config.transport == "shm" and not IS_LINUX:
+            raise ConfigError(
+                "transport is 'shm', and channels in shared memory need Linux",
+                "'auto' takes ipc on one node here, and tcp between nodes",
+            )
         placement = place(
             self.execution, nodes, self.config.placement, self.config.strict_placement
         )

@@ -6,6 +6,7 @@ import sys
 
 from engine.graph.execution import ExecutionGraph
 from engine.graph.source import SourceOperator
+from engine.system import usable_cores
 
 
 def is_bulk(graph: ExecutionGraph) -> bool:
@@ -25,7 +26,7 @@ def take_turns(tasks: int) -> None:
     happens where the kernel has no such policy, or the thread has one already.
     """
     with contextlib.suppress(AttributeError, OSError):
-        is_crowded = tasks > len(os.sched_getaffinity(0))
+        is_crowded = tasks > usable_cores()
         if is_crowded and os.sched_getscheduler(0) == os.SCHED_OTHER:
             os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 

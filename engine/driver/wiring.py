@@ -71,7 +71,9 @@ def channel_peers(
             other = channel.target if task.id == channel.source else channel.source
             kind = task.config.transport
             if kind == "auto":
-                kind = "shm" if tasks[other].node == task.node else "tcp"
+                kind = "tcp"
+                if tasks[other].node == task.node:
+                    kind = "shm" if "shm" in endpoints[other] else "ipc"  # which is off Linux
             peers[channel.id] = endpoints[other][kind]
     return peers
 

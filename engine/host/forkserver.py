@@ -5,13 +5,12 @@ and a subreaper it adopts processes that their functions leave behind. It watche
 process itself: a forked child of the driver may hold a copy of a socket. It needs no answer of the
 workers, which may be stopped or hold their GIL. When the driver ends the job or is gone, every
 process below the server is killed and the job's folder removed. Should the server itself be killed,
-the kernel kills its workers.
+its workers are, too (`lineage`).
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import gc
 import os
 import select
@@ -22,10 +21,9 @@ import struct
 import sys
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NoReturn
 
-from engine.host import process
+from engine.host import lineage, process
 
 REQUEST = struct.Struct("=i")
 """A request with the number of a worker: start it if its socket and its stderr come along; else
@@ -36,7 +34,7 @@ REPORT = struct.Struct("=ii")
 
 
 def main() -> None:
-    """Serve the driver. Arguments: requests, reports, the driver's pidfd, the job's folder."""
+    """Serve the driver. Arguments: requests, reports, the driver's process, the job's folder."""
     requests, reports, driver, folder = sys.argv[-4:]
     while os.open(os.devnull, os.O_RDWR) <= 2:  # descriptors that were closed in the driver
         pass
@@ -54,29 +52,30 @@ class _ForkServer:
     def __init__(self, requests: socket.socket, reports: int, driver: int, folder: str) -> None:
         self._requests = requests
         self._reports = reports
-        self._driver = driver
+        self._lineage = lineage.of(driver)
         self._folder = folder
         self._children: dict[int, _Child] = {}
         """The workers that live, by process id."""
-        self._wakes, self._wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._wakes, self._wake = os.pipe()
+        os.set_blocking(self._wakes, False)
+        os.set_blocking(self._wake, False)
 
     def serve(self) -> None:
         """Start and kill workers as the driver asks, until it ends the job or is gone."""
-        _prctl(_PR_SET_CHILD_SUBREAPER, 1)
         signal.signal(signal.SIGCHLD, lambda *_: None)  # its number goes to the pipe
         signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
         gc.freeze()  # memory that is not looked at stays shared with the workers
         poll = select.poll()
-        for descriptor in (self._requests.fileno(), self._driver, self._wakes):
+        for descriptor in (self._requests.fileno(), self._wakes, *self._lineage.descriptors):
             poll.register(descriptor, select.POLLIN)
-        while True:
-            ready = [descriptor for descriptor, _ in poll.poll()]
-            if self._driver in ready:
-                return self._end(_ABORT_SECONDS)
+        ready: list[int] = []
+        while not self._lineage.is_orphan():
             if self._requests.fileno() in ready and not self._answer_request():
                 return self._end(0.0)
             if self._wakes in ready:
                 self._reap()
+            ready = [descriptor for descriptor, _ in poll.poll(self._lineage.patience_ms)]
+        return self._end(_ABORT_SECONDS)
 
     def _answer_request(self) -> bool:
         """Start or kill a worker; False when the driver has ended the job."""
@@ -109,13 +108,12 @@ class _ForkServer:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.setsid()
-        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != server:
-            os._exit(1)
+        self._lineage.end_with(server)
         if numbers := sys.modules.get("numpy.random"):
             numbers.seed()  # else all workers would draw the same numbers
         os.dup2(log, 2)
-        for descriptor in (log, self._wakes, self._wake, self._reports, self._driver):
+        descriptors = (log, self._wakes, self._wake, self._reports, *self._lineage.descriptors)
+        for descriptor in descriptors:
             os.close(descriptor)
         self._requests.close()
         for other in self._children.values():
@@ -134,6 +132,7 @@ class _ForkServer:
     def _report(self, pid: int, status: int) -> None:
         child = self._children.pop(pid, None)
         if child is not None:
+            self._lineage.has_ended(pid)
             child.control.close()
             with contextlib.suppress(OSError):  # the driver is gone
                 os.write(self._reports, REPORT.pack(child.number, status))
@@ -147,35 +146,9 @@ class _ForkServer:
         while self._children and (left := deadline - time.monotonic()) > 0:
             select.select([self._wakes], [], [], left)
             self._reap()
-        _kill_descendants()
+        self._lineage.kill(self._children)
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def _kill_descendants() -> None:
-    """Kill every process below this one, which inherits the children of those it kills."""
-    children = Path(f"/proc/self/task/{os.getpid()}/children")
-    deadline = time.monotonic() + _KILL_SECONDS
-    while time.monotonic() < deadline:
-        for pid in children.read_text().split():
-            os.kill(int(pid), signal.SIGKILL)  # not reaped yet: its number is not reused
-        try:
-            while os.waitpid(-1, os.WNOHANG) != (0, 0):
-                pass
-        except ChildProcessError:
-            return
-        time.sleep(0.002)
-
-
-def _prctl(option: int, value: int) -> None:
-    if ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), f"prctl({option}) failed")
-
-
-_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
-
 _ABORT_SECONDS = 1.0
 """Seconds that workers have to remove temporary files after the driver was killed."""
-
-_KILL_SECONDS = 5.0
-"""Seconds after which it leaves a process that the kernel cannot end, such as one that waits for a
-dead disk."""

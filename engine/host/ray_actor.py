@@ -13,6 +13,7 @@ from collections import deque
 from pathlib import Path
 
 from engine.host import worker
+from engine.system import path_of
 
 
 class Worker(worker.Worker):
@@ -40,7 +41,7 @@ def last_lines(process_id: int, logs: Path | None = None) -> str:
     `logs` is the log folder of the process's host; None is the calling worker's.
     """
     if logs is None:
-        logs = Path("/proc/self/fd/2").readlink().parent
+        logs = path_of(2).parent
     for path in logs.glob(f"worker-*-{process_id}.err"):
         with path.open(errors="replace") as lines:
             return "".join(deque(filter(_is_printed, lines), maxlen=_LAST_LINES))
@@ -53,7 +54,7 @@ class _Log:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
-        self.path = Path(f"/proc/self/fd/{descriptor}").readlink() if is_file else None
+        self.path = path_of(descriptor) if is_file else None
         self._start = os.fstat(descriptor).st_size
 
     def end(self, mark: str) -> bool:

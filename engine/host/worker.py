@@ -48,6 +48,7 @@ from engine.network import Cancelled, ChannelLost, Network
 from engine.record import code_pickle
 from engine.record import registry as record_registry
 from engine.service import Peer, Site
+from engine.system import LOCAL_TRANSPORT, usable_cores
 from engine.task.chain import Around
 from engine.task.clock import SYSTEM_CLOCK, Clock
 from engine.task.drift import Drift
@@ -153,7 +154,7 @@ class Worker:
             self._folder = JobFolder(folder)
         self._folder.hold()
         self._folder.clear(task.id)
-        kinds = ("shm", "tcp") if config.transport == "auto" else (config.transport,)
+        kinds = (LOCAL_TRANSPORT, "tcp") if config.transport == "auto" else (config.transport,)
         self._network = listen(
             address,
             config.ports if "tcp" in kinds else None,
@@ -166,7 +167,7 @@ class Worker:
                 linger_ms=config.linger_ms,
                 connect_timeout_seconds=config.connect_timeout_seconds,
                 reconnect_timeout_seconds=config.reconnect_timeout_seconds,
-                nap_us=_NAP_US * max(1.0, task.neighbours / len(os.sched_getaffinity(0))),
+                nap_us=_NAP_US * max(1.0, task.neighbours / usable_cores()),
                 encryption=config.encryption,
                 channels=len(task.inputs) + len(task.output_channels),
                 attempt=attempt,

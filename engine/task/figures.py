@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,6 +17,7 @@ from engine.graph.source import SourceOperator
 from engine.graph.watermark import START_OF_TIME
 from engine.metric import METRICS, together
 from engine.network import LatencyHistogram, Network, NetworkStatistics
+from engine.system import IS_LINUX, most_memory
 from engine.task.chain import Chain
 from engine.task.clock import Clock
 from engine.task.snapshots import Snapshots
@@ -253,8 +253,8 @@ class ThreadTime:
     """
 
     def __init__(self) -> None:
-        self._clock = time.pthread_getcpuclockid(threading.get_ident())
         self._schedule = Path(f"/proc/self/task/{threading.get_native_id()}/schedstat")
+        self._clock = time.pthread_getcpuclockid(threading.get_ident()) if IS_LINUX else None
         self._start = self._now()
 
     def seconds_at_work(self) -> float | None:
@@ -263,6 +263,8 @@ class ThreadTime:
         return None if now is None or self._start is None else now - self._start
 
     def _now(self) -> float | None:
+        if self._clock is None:
+            return None
         try:
             # Nanoseconds on a core (up to the last tick), nanoseconds ready without one, and the
             # number of turns.
@@ -304,7 +306,7 @@ def _measured(
     """The metrics of a task up to now; `cpu_seconds` is the CPU time that it has taken."""
     process = {
         "cpu_seconds": cpu_seconds,
-        "memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "memory_bytes": most_memory(),
     }
     return together(
         [process, _of_network(network), _of_time(chain), *services.metrics(), *chain.metrics()]

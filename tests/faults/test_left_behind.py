@@ -11,8 +11,11 @@ from pathlib import Path
 import psutil
 import pytest
 
+from engine.system import IS_LINUX
 from tests.drivers import Driver, driver
 from tests.waiting import wait_until
+
+ONLY_LINUX = pytest.mark.skipif(not IS_LINUX, reason="they left the worker's process group")
 
 PROGRAM = """
 import os, re, subprocess, sys, time
@@ -52,8 +55,16 @@ def run_until_at_work(started: Driver, mark: Path) -> None:
         ("re.match('(a+)+$', 'a' * 60 + 'b')", 6),
         ("time.sleep(600)", 6),
         ("subprocess.run(['sleep', '600'])", 8),
-        ("subprocess.Popen(['sleep', '600'], start_new_session=True); time.sleep(600)", 8),
-        ("subprocess.run(['sh', '-c', 'setsid sleep 600 & exit']); time.sleep(600)", 8),
+        pytest.param(
+            "subprocess.Popen(['sleep', '600'], start_new_session=True); time.sleep(600)",
+            8,
+            marks=ONLY_LINUX,
+        ),
+        pytest.param(
+            "subprocess.run(['sh', '-c', 'setsid sleep 600 & exit']); time.sleep(600)",
+            8,
+            marks=ONLY_LINUX,
+        ),
         ("os.closerange(3, 100); time.sleep(600)", 6),
     ],
     ids=["nothing", "gil", "sleep", "child", "session", "daemon", "closed"],

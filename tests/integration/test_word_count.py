@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import engine
+from engine.system import LOCAL_TRANSPORT
 from operators import source
 from operators.sinks import Collect, Counts
 from operators.sources import Collection, RandomWords, TextFiles
@@ -52,7 +53,7 @@ def test_any_parallelism_gives_the_same_counts(parallelism: int) -> None:
     words=st.lists(st.text(max_size=12), max_size=300),
     parallelism=st.integers(1, 4),
     batch_size=st.one_of(st.just(1), st.integers(1, 10_000)),
-    transport=st.sampled_from(["shm", "ipc", "tcp"]),
+    transport=st.sampled_from([LOCAL_TRANSPORT, "ipc", "tcp"]),
     api=st.sampled_from(["per_record", "map_batches", "native"]),
 )
 def test_counts_are_those_of_a_counter(

@@ -24,6 +24,7 @@ from engine.network import (
     partition,
 )
 from engine.partitioner import Broadcast, Forward, Hash, Partitioner, Rebalance
+from engine.system import LOCAL_TRANSPORT
 
 Open = Callable[..., tuple[Network, list[Network]]]
 
@@ -334,7 +335,7 @@ def test_what_does_not_come_in_time_is_no_end(connected: Open) -> None:
 def beside(tmp_path: Path) -> Iterator[tuple[list[Network], Network]]:
     """Two senders, of channels 0 and 1, which are inputs 0 and 1 of a target; 1 is a side input."""
     names = ["records", "side", "target"]
-    networks = [Network([f"shm://{tmp_path}/{name}"]) for name in names]
+    networks = [Network([f"{LOCAL_TRANSPORT}://{tmp_path}/{name}"]) for name in names]
     *senders, target = networks
     with ThreadPoolExecutor() as pool:
         connecting = [

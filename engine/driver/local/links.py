@@ -24,7 +24,9 @@ from engine import console
 from engine.driver.local.log import LogWriter
 from engine.host import imports
 from engine.host.forkserver import REPORT, REQUEST
+from engine.host.lineage import CONTINUE_WITHOUT_PARENT
 from engine.host.process import HEADER
+from engine.system import IS_LINUX
 
 
 class Receiver(Protocol):
@@ -149,18 +151,17 @@ def _start_server(
     folder: str, modules: Sequence[str]
 ) -> tuple[subprocess.Popen[bytes], socket.socket, int, int]:
     """The fork server, the socket for requests, and the pipes of its reports and its stderr."""
-    ours, requests = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours, requests = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     ours.settimeout(_REQUEST_SECONDS)
     reports, written = os.pipe()
     log, errors = os.pipe()
-    driver = os.pidfd_open(os.getpid())
-    theirs = [requests.fileno(), written, driver]
+    theirs = [requests.fileno(), written]
     try:
         server = subprocess.Popen(
             [
                 sys.executable,
-                *imports.arguments("engine.host.forkserver", modules, _CONTINUE_WITHOUT_PARENT),
-                *map(str, theirs),
+                *imports.arguments("engine.host.forkserver", modules, CONTINUE_WITHOUT_PARENT),
+                *map(str, (*theirs, os.getpid())),
                 folder,
             ],
             stdin=subprocess.DEVNULL,
@@ -176,7 +177,7 @@ def _start_server(
         raise
     finally:
         requests.close()
-        for descriptor in (written, errors, driver):
+        for descriptor in (written, errors):
             os.close(descriptor)
     return server, ours, reports, log
 
@@ -185,8 +186,11 @@ def environment() -> dict[str, str]:
     """The environment of this process, but malloc asks the kernel for huge pages.
 
     Records come to the state of many keys in any order. With pages of 4 KiB, most of the time goes
-    into looking for the page. Who sets `glibc.malloc.hugetlb` decides otherwise.
+    into looking for the page. Who sets `glibc.malloc.hugetlb` decides otherwise. Off Linux,
+    malloc is another, and macOS is told to let forked processes use its libraries.
     """
+    if not IS_LINUX:
+        return {_FORKS: "YES", **os.environ}
     tunables = os.environ.get(_TUNABLES, "")
     if "glibc.malloc.hugetlb" not in tunables:
         tunables = ":".join(filter(None, [tunables, "glibc.malloc.hugetlb=1"]))
@@ -301,5 +305,5 @@ _TAIL = 8192
 """Characters of a log that hold its last lines."""
 _TUNABLES = "GLIBC_TUNABLES"
 """The settings of glibc's malloc, which reads them when a process starts."""
-_CONTINUE_WITHOUT_PARENT = f"import ctypes; ctypes.CDLL(None).prctl(1, {signal.SIGCONT:d})"
-"""PR_SET_PDEATHSIG: it may be stopped when the driver is killed, and has its work to do then."""
+_FORKS = "OBJC_DISABLE_INITIALIZE_FORK_SAFETY"
+"""Else macOS ends a forked process in which a class of Objective-C is first used."""

@@ -25,6 +25,7 @@ from engine.driver.ray.forked import has_dead_connection
 from engine.driver.ray.prints import show_all
 from engine.errors import HINT_LEFT, LEFT, DriverLost, StartError
 from engine.notebook import cells
+from engine.system import usable_cores
 
 RAY_NAMES = {"cpus": "CPU", "gpus": "GPU", "memory": "memory"}
 """Ray's names of the resources that Oka knows by names of its own."""
@@ -184,7 +185,7 @@ def _init(address: str | None, is_there: bool, needed: Mapping[str, float]) -> N
         amounts = {name: math.ceil(amount) for name, amount in needed.items() if amount}
         cpus = amounts.pop("cpus", 0)
         size = {
-            "num_cpus": cpus if cpus > len(os.sched_getaffinity(0)) else None,
+            "num_cpus": cpus if cpus > usable_cores() else None,
             "resources": {name: n for name, n in amounts.items() if name not in RAY_NAMES} or None,
         }
     try:

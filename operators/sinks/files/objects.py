@@ -20,6 +20,7 @@ from typing import Any, BinaryIO, cast
 from engine.checkpoint.storage import is_missing
 from engine.errors import ConfigError, GraphError, StorageError
 from engine.s3 import S3, split_url
+from engine.system import another_path_of
 from operators.sinks.files.places import BUFFER, CLAIM, Draft, Hold, Place
 
 
@@ -169,7 +170,7 @@ class _ObjectDraft(Draft):
         self._begun = staged, final, upload
         try:
             self._s3.put(staged, json.dumps([final, upload]).encode())
-            tags = self._s3.fill_upload(final, upload, f"/proc/self/fd/{descriptor}")
+            tags = self._s3.fill_upload(final, upload, another_path_of(descriptor))
         except BaseException:
             with suppress(StorageError):  # otherwise the next call does it, or a later job
                 self._forget()

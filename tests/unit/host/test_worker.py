@@ -19,6 +19,7 @@ from engine.host.worker import Worker
 from engine.network import Cancelled, Network
 from engine.partitioner import Forward
 from engine.service import Peer
+from engine.system import LOCAL_TRANSPORT
 from operators.sinks import Discard
 from operators.sources import Collection, Function
 from tests.waiting import wait_until
@@ -53,14 +54,14 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 def test_a_task_without_models_opens_nothing_for_them(folder: Path) -> None:
     worker, endpoints = bound(folder, described())
-    assert set(endpoints) == {"shm", "tcp"}
+    assert set(endpoints) == {LOCAL_TRANSPORT, "tcp"}
     assert not worker._services
     worker.close()
 
 
 def test_models_that_are_not_relayed_need_no_node(folder: Path) -> None:
     worker, endpoints = bound(folder, described(0, ModelsPlan()))
-    assert set(endpoints) == {"shm", "tcp"}
+    assert set(endpoints) == {LOCAL_TRANSPORT, "tcp"}
     assert worker._services
     worker.close()
 
