@@ -30,9 +30,9 @@ pub struct Folding {
     sides: [Side; 2],
     /// None for functions of another kind.
     accumulating: Option<Accumulating>,
-    /// Whether that took the last batches, and how the last one was taken.
+    /// Whether that took the last batches.
     attempts: Attempts,
-    taken: Taken,
+    last_batch: LastBatch,
     arena: Bump,
     /// The results, encoded one behind the other, and where each ends.
     results: Vec<u8>,
@@ -45,13 +45,13 @@ pub struct Folding {
     touched: Vec<u32>,
 }
 
-/// How a batch was taken.
+/// How the last batch was folded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Taken {
+enum LastBatch {
     Whole,
     InPieces,
-    /// Not yet: not in pieces.
-    NotInPieces,
+    /// Not yet: pieces did not take it.
+    Missed,
 }
 
 /// An argument.
@@ -82,7 +82,7 @@ impl Folding {
             }),
             accumulating: Accumulating::new(expression)?,
             attempts: Attempts::default(),
-            taken: Taken::Whole,
+            last_batch: LastBatch::Whole,
             arena: Bump::new(),
             results: Vec::new(),
             ends: Vec::new(),
@@ -150,10 +150,10 @@ impl Folding {
         let pieces = self.accumulating.as_mut();
         let pieces = pieces.filter(|_| self.attempts.are_due());
         let pieces = pieces.ok_or(Unusual::NotPlain)?;
-        self.taken = Taken::NotInPieces;
+        self.last_batch = LastBatch::Missed;
         let results = run(pieces)?;
         self.attempts.note(true);
-        self.taken = Taken::InPieces;
+        self.last_batch = LastBatch::InPieces;
         Ok(results)
     }
 
@@ -178,10 +178,10 @@ impl Folding {
             before += chunk.len();
             self.results.append(&mut self.next);
         }
-        if self.taken == Taken::NotInPieces {
+        if self.last_batch == LastBatch::Missed {
             self.attempts.note(false);
         }
-        self.taken = Taken::Whole;
+        self.last_batch = LastBatch::Whole;
         Ok(())
     }
 
@@ -202,7 +202,9 @@ impl Folding {
     /// The keys of the last batch of `run_to_values`, with their values.
     pub fn take_values(&mut self, mut take: impl FnMut(u32, &[u8])) {
         match &mut self.accumulating {
-            Some(accumulating) if self.taken == Taken::InPieces => accumulating.give_back(take),
+            Some(accumulating) if self.last_batch == LastBatch::InPieces => {
+                accumulating.give_back(take)
+            }
             _ => self
                 .values()
                 .for_each(|(number, value)| take(number, value)),
@@ -212,7 +214,7 @@ impl Folding {
     /// The results of the last batch, encoded one behind the other.
     pub fn results(&self) -> &[u8] {
         match &self.accumulating {
-            Some(accumulating) if self.taken == Taken::InPieces => accumulating.results(),
+            Some(accumulating) if self.last_batch == LastBatch::InPieces => accumulating.results(),
             _ => &self.results,
         }
     }
