@@ -56,7 +56,7 @@ target/release/oka-%: Cargo.toml Cargo.lock $$(wildcard rust/$$*/*.toml rust/$$*
 # With the lines of our code, so that it shares what `make build` has compiled; the release's wheels are stripped.
 WHEEL := dist/.built
 wheel: $(WHEEL) ## build a wheel for the Python of .venv into dist, with its list of parts (SBOM)
-$(WHEEL): $(BUILT) engine/bin/oka-s3-server $(shell find oka engine operators -name '*.py')
+$(WHEEL): $(BUILT) engine/bin/oka-s3-server $(shell find oka engine operators -type f ! -name '*.pyc' ! -name '*.so')
 	$(BIN)/maturin build --quiet --release --locked --interpreter $(BIN)/python --out dist
 	@touch $@
 
