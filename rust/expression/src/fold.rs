@@ -203,7 +203,7 @@ impl Folding {
     pub fn take_values(&mut self, mut take: impl FnMut(u32, &[u8])) {
         match &mut self.accumulating {
             Some(accumulating) if self.last_batch == LastBatch::InPieces => {
-                accumulating.give_back(take)
+                accumulating.give_back(take);
             }
             _ => self
                 .values()
