@@ -147,7 +147,7 @@ portable: $(INSTALLED) ## what runs off Linux, on this machine: crates and a par
 	cp -r oka engine operators pipelines benchmarks k8s tests pyproject.toml $(PORTABLE)
 	rm -f $(PORTABLE)/engine/_native*.so
 	cp target/release/liboka_native.so $(PORTABLE)/engine/_native.so
-	cd $(PORTABLE) && PYTHONPATH=$$PWD $(CURDIR)/$(BIN)/python -m pytest -q -m "not ray" -k "not shm" $(PORTABLE_TESTS)
+	cd $(PORTABLE) && PYTHONPATH="$$PWD" "$(CURDIR)/$(BIN)/python" -m pytest -q -m "not ray" -k "not shm" $(PORTABLE_TESTS)
 
 # What libFuzzer needs of the compiler; the flags are stable, so no other toolchain is.
 COVERAGE := -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
