@@ -9,6 +9,7 @@ import pytest
 
 import engine
 from engine import testing
+from engine.deployment import scheduling
 from operators import Stream, source
 from operators.sinks import Collect
 from operators.sources import Collection, Function
@@ -33,7 +34,7 @@ def waiting() -> Function[int]:
 @pytest.fixture
 def cores(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """The machine has so many."""
-    return lambda count: monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(count)))
+    return lambda count: monkeypatch.setattr(scheduling, "usable_cores", lambda: count)
 
 
 def test_tasks_take_turns_where_only_throughput_counts(cores: Callable[[int], None]) -> None:
