@@ -5,10 +5,10 @@ A few seconds each in the test suite; `CHAOS_SEEDS=0 make chaos` has the storage
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import threading
@@ -198,14 +198,11 @@ def test_a_job_ends_whose_disk_has_become_read_only(tmp_path: Path) -> None:
     assert "checkpoint_timeout_seconds" in told.read_text()
 
 
-def is_a_file(path: Path) -> bool:
-    """Make it one, unless a task that writes has made a folder of it meanwhile: remove that."""
-    try:
-        path.touch()
-    except IsADirectoryError:
-        shutil.rmtree(path, ignore_errors=True)
-        return False
-    return True
+def exchange(one: Path, other: Path) -> None:
+    """Both get each other's name at one moment: there is none at which a task could make anew."""
+    renameat2, here, exchange = ctypes.CDLL(None, use_errno=True).renameat2, -100, 2
+    if renameat2(here, bytes(one), here, bytes(other), exchange):
+        raise OSError(ctypes.get_errno(), "they could not be exchanged", str(one), None, str(other))
 
 
 @pytest.mark.parametrize("running", [False, True], ids=["all sources end", "one goes on"])
@@ -217,7 +214,8 @@ def test_a_job_ends_whose_last_checkpoint_has_nowhere_to_go(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with s3_behind_proxy(tmp_path, monkeypatch) as proxy:
-        folder = tmp_path / "checkpoints"
+        folder, away = tmp_path / "checkpoints", tmp_path / "away"
+        away.touch()
         url = str(folder) if trouble == "a file" else "s3://bucket/job"
         settings = {"checkpoints": url, "checkpoint_timeout_seconds": SECONDS_OF_PATIENCE}
         hold = tmp_path / "of one task"
@@ -230,8 +228,7 @@ def test_a_job_ends_whose_last_checkpoint_has_nowhere_to_go(
             job = JobHandle(Plan.of(pipeline, config), ThreadLauncher())
             wait_until(lambda: job.statistics().checkpoints >= 2)
             if trouble == "a file":
-                folder.rename(tmp_path / "away")
-                wait_until(lambda: is_a_file(folder))
+                exchange(folder, away)
             else:
                 proxy.away = trouble
         if running:
@@ -245,8 +242,7 @@ def test_a_job_ends_whose_last_checkpoint_has_nowhere_to_go(
         assert "--resume latest" in str(ended.value)
         if trouble == "a file":
             assert "Not a directory" in ended.value.message
-            folder.unlink()
-            (tmp_path / "away").rename(folder)
+            exchange(away, folder)
         proxy.away = None
         again, config = checkpointed.job(
             tmp_path, 400, progress="none", resume="latest", **settings

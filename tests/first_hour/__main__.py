@@ -123,8 +123,7 @@ def steps(clone: Path, project: Path, whole: bool) -> Iterator[Step]:
 
     install, wheel = (c for c in commands if re.match(r"pip install ['\"](/path|\$)", c))
     if whole:
-        build = next(command for command in commands if command.startswith(".venv/bin/maturin "))
-        yield Step(clone, build)
+        yield Step(clone, _one(commands, "make wheel"))
         for number, command in enumerate((install, wheel)):
             its_own = command.replace("/path/to/oka", str(clone))
             yield from _own_project(project, f"venv {number}", its_own, commands)
