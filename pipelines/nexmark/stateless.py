@@ -107,15 +107,16 @@ def q14_columns(tables: Tables) -> Stream[Any]:
 def calculated_columns(bids: pa.RecordBatch) -> pa.RecordBatch:
     """The results of `q14` for bids."""
     import numpy as np
+    import pyarrow as pa
     import pyarrow.compute as pc
 
     price = bids["price"].to_numpy() * EURO
     bids = with_euros(bids).filter((price > 1_000_000) & (price < 50_000_000))
     hour = bids["date_time"].to_numpy() // HOUR % 24
     is_day, is_night = (hour >= 8) & (hour <= 18), (hour <= 6) | (hour >= 20)
-    when = np.array(["other", "night", "day"])[np.where(is_day, 2, is_night)]
+    when = pa.array(["other", "night", "day"]).take(pa.array(np.where(is_day, 2, is_night)))
     counts = pc.count_substring(bids["extra"], "c")
-    return bids.append_column("bid_time_type", [*when]).append_column("c_counts", counts)
+    return bids.append_column("bid_time_type", when).append_column("c_counts", counts)
 
 
 def q21(tables: Tables) -> Stream[Any]:

@@ -54,10 +54,7 @@ class Program:
         self, registers: Sequence[Value], count: int, of: Callable[[Value], Value] | None = None
     ) -> Value:
         """The result of so many rows, or `of` it."""
-        pieces = self.pieces(registers, count, of=of)
-        if len(pieces) == 1:
-            return pieces[0][1]
-        return Scatter([places for places, _ in pieces])([value for _, value in pieces])
+        return _together(self.pieces(registers, count, of=of))
 
     def pieces(
         self,
@@ -99,6 +96,13 @@ class Program:
         return found
 
 
+def _together(pieces: Sequence[tuple[Places, Value]]) -> Value:
+    """The value of all rows from those of the ways on."""
+    if len(pieces) == 1:
+        return pieces[0][1]
+    return Scatter([places for places, _ in pieces])([value for _, value in pieces])
+
+
 def flattened(program: Program, registers: Sequence[Value], count: int) -> tuple[Value, int]:
     """The items of the lists or tuples that are the results, and how many there are."""
     pieces = program.pieces(registers, count)
@@ -115,8 +119,8 @@ def _as_lists(value: Value, count: int) -> Lists:
 def _each(of: Value, body: Program, registers: Sequence[Value], count: int) -> Value:
     """`[body(x) for x in of]`."""
     items = containers.items_of(of)
-    if items is not None and not body.may_skip:
-        return Items("list", [body.value([*registers, item], count) for item in items])
+    if items is not None and (found := _in_all_rows(items, body, registers, count)) is not None:
+        return Items("list", found)
     lists = lists_of(of, count) if items is None else interleaved(items, count)
     total = int(lists.offsets[-1])
     rows = Selection(places=lists.parents)
@@ -132,6 +136,23 @@ def _each(of: Value, body: Program, registers: Sequence[Value], count: int) -> V
     numbers = np.cumsum(keep) - 1
     merge = Scatter([numbers[places] for places, _ in pieces])
     return Lists(merge([value for _, value in pieces]), offsets)
+
+
+def _in_all_rows(
+    items: Sequence[Value], body: Program, registers: Sequence[Value], count: int
+) -> list[Value] | None:
+    """What the body makes of each item; None if it skips one in some rows, and not in others."""
+    if not body.may_skip:
+        return [body.value([*registers, item], count) for item in items]
+    found = []
+    for item in items:
+        pieces = body.pieces([*registers, item], count)
+        if not pieces:
+            continue
+        if pieces[0][0] is not None and sum(len(at) for at, _ in pieces) < count:
+            return None
+        found.append(_together(pieces))
+    return found
 
 
 Operation: TypeAlias = Callable[[Any, list[Value], int], Value]

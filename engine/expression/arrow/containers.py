@@ -6,6 +6,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -64,6 +65,8 @@ def part(a: Value, bounds: Sequence[Value], count: int) -> Value:
             and (place := _near(places)) is not None
         ):
             return Column("str", pc.utf8_slice_codeunits(a.values, *place))
+        if a.kind == "list" and places[2] in (None, 1) and (place := _near(places)) is not None:
+            return _part_of_each(lists_of(a, count), *place)
     operands = (a, *bounds)
     found = by_python(lambda each, *cut: each[slice(*cut)], operands)
     if found is not None:
@@ -230,6 +233,15 @@ def _item_of_each(lists: Lists, place: int) -> Value:
         raise GivesUp(f"no item {place}")
     places = lists.offsets[:-1] + place if place >= 0 else lists.offsets[1:] + place
     return select(lists.items, Selection(places=places))
+
+
+def _part_of_each(lists: Lists, start: int, stop: int | None) -> Lists:
+    lengths = lists.lengths
+    first, end = (
+        np.clip(place if place >= 0 else lengths + place, 0, lengths)
+        for place in (start, _FAR if stop is None else stop)
+    )
+    return lists.cut(lists.offsets[:-1] + first, np.maximum(end - first, 0))
 
 
 def _character(a: Column, place: int) -> Value:

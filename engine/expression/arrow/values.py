@@ -51,8 +51,16 @@ class Chosen:
     """An array or a batch; of one that is to be cut, the rows are taken out when asked for."""
 
     def __init__(self, rows: Any, selection: Selection | None = None) -> None:
+        before = rows._selection if isinstance(rows, Chosen) else None
+        if (
+            before is not None
+            and before.mask is None
+            and selection is not None
+            and selection.mask is None
+        ):
+            rows, selection = rows._rows, Selection(places=before.places[selection.places])
         self._rows = rows
-        self._selection = selection
+        self._selection: Selection | None = selection
 
     @property
     def rows(self) -> Any:
@@ -205,7 +213,11 @@ class Lists:
 
     def select(self, selection: Selection) -> Lists:
         """The lists in these rows."""
-        starts, lengths = self.offsets[:-1][selection.places], self.lengths[selection.places]
+        places = selection.places
+        return self.cut(self.offsets[:-1][places], self.lengths[places])
+
+    def cut(self, starts: Any, lengths: Any) -> Lists:
+        """Lists of so many items each, from these on."""
         offsets = offsets_of(lengths)
         places = np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths)
         return Lists(select(self.items, Selection(places=places)), offsets)
