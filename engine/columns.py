@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from operator import is_not
 from typing import TYPE_CHECKING, Any
 
-from engine.column_values import array_of, as_type, check_nulls, field_of, in_microseconds
 from engine.errors import GraphError
 from engine.installation.distribution import install_hint
 from engine.network import columns_of_dicts, dicts_of_rows
+from engine.record.column_values import array_of, as_type, check_nulls, field_of, in_microseconds
 
 if TYPE_CHECKING:
     import pyarrow as pa

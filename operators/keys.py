@@ -11,7 +11,7 @@ from engine.graph.context import TaskContext
 from engine.graph.operator import OnError, Operator, Properties, RecordOperator
 from engine.network import Finder
 from engine.record import comparable_key, dict_key
-from engine.rescued import hashable, rescued
+from engine.task.rescued import hashable, rescued
 from operators.elementwise import check_function
 
 Item: TypeAlias = int | str

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.checkpoint.manifest import Manifest, seal, unseal
+from engine.checkpoint.owner import Owner
 from engine.checkpoint.storage import Storage, is_missing
 from engine.errors import CheckpointError, ConfigError, StorageError
-from engine.owner import Owner
 
 
 @dataclass(frozen=True)

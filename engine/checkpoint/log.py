@@ -16,10 +16,10 @@ from typing import Any
 
 from engine.checkpoint.entries import Entries, View, entry
 from engine.checkpoint.manifest import Manifest
+from engine.checkpoint.owner import Owner
 from engine.checkpoint.requests import Requests
 from engine.checkpoint.storage import Storage
 from engine.errors import CheckpointError, ConfigError, Fenced
-from engine.owner import Owner
 
 KEEP = 3
 """Epochs that stay beside savepoints."""

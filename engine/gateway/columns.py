@@ -7,9 +7,9 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from engine.column_values import field_of
 from engine.columns import import_pyarrow, is_columns, rows
 from engine.gateway.request import REQUEST, Response, response, said_in_json
+from engine.record.column_values import field_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 from engine.gateway.form import Part, parts_of
-from engine.json_values import ENCODER
+from engine.record.json_values import ENCODER
 
 IDS = (1 << 63) - 1
 """The bits of an id."""

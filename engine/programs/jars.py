@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from engine.cached import cached
 from engine.errors import ConfigError, StartError
+from engine.installation.cached import cached
 from engine.programs.beside import Beside
 
 

@@ -31,11 +31,11 @@ from engine.graph.sink import SinkOperator
 from engine.graph.splits import Splits
 from engine.graph.watermark import START_OF_TIME, Watermark
 from engine.network import Batch
-from engine.rescued import rescued
 from engine.state import KeyedState
 from engine.task.drift import aligned_operator
 from engine.task.native import NativeStretch, stretches
 from engine.task.places import Place, Stretch, is_in_step
+from engine.task.rescued import rescued
 from engine.task.runs import (
     Run,
     as_rows,

@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.column_values import values_of
 from engine.columns import column_of
 from engine.network import plain_keys as to_plain
 from engine.network import take_rows
+from engine.record.column_values import values_of
 from engine.state import encode_value
 from operators.key_numbers import FIRST_OTHER, KeyNumbers
 from operators.keys import Item

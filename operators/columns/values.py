@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from engine.column_values import array_of
+from engine.record.column_values import array_of
 from operators.columns.numbers import Numbers
 from operators.columns.rows import chosen
 

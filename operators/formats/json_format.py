@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from engine.columns import import_pyarrow
 from engine.errors import GraphError
-from engine.json_values import plain
 from engine.network import DecodeError, JsonDecoder
+from engine.record.json_values import plain
 from operators.formats.format import Decoder, Encoder, Format, each_decoded, each_encoded, in_places
 from operators.formats.plain import not_utf8
 from operators.formats.schema import schema_of

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from engine.columns import column_of, is_columns, rows
 from engine.graph.failing import FailureContext
-from engine.json_values import ENCODER
+from engine.record.json_values import ENCODER
 from operators.event_time.selector import TimeSelector
 from operators.formats import Format
 from operators.keys import Item, key_finder

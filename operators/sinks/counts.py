@@ -3,13 +3,13 @@
 from itertools import islice
 from typing import Any, TypeAlias
 
-from engine.column_values import values_of
 from engine.columns import is_columns
 from engine.graph.context import TaskContext
 from engine.graph.operator import Properties
 from engine.graph.sink import SinkOperator, SinkWriter
 from engine.network import Batch, Latest
 from engine.record import dict_key
+from engine.record.column_values import values_of
 from operators.sinks.gathered import decoded, encoded, gathered, newest, restored
 
 _Result: TypeAlias = tuple[list[Batch], dict[Any, Any]]

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from engine.cached import cached
 from engine.errors import ModelError
+from engine.installation.cached import cached
 from pipelines.models.kind import Answer, Kind
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.cached import cached
 from engine.errors import ConfigError
+from engine.installation.cached import cached
 from engine.installation.distribution import install_hint
 from pipelines.models.kind import Answer, Kind
 

@@ -19,9 +19,9 @@ from typing import Any
 
 import pytest
 
+from engine.checkpoint.owner import Owner
 from engine.errors import CheckpointError, Fenced, OperatorError
 from engine.graph.context import TaskContext
-from engine.owner import Owner
 from engine.programs.s3_server import S3Server
 from engine.testing import run
 from operators import source

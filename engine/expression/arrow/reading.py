@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from engine.column_values import in_microseconds
 from engine.expression.arrow.values import (
     Chosen,
     Column,
@@ -24,6 +23,7 @@ from engine.expression.arrow.values import (
     is_plain,
     tried,
 )
+from engine.record.column_values import in_microseconds
 
 is_a = pa.types
 

@@ -20,8 +20,8 @@ import time
 from typing import Any
 from uuid import uuid4
 
+from engine.checkpoint.owner import Owner
 from engine.errors import CheckpointError, StorageError
-from engine.owner import Owner
 from operators.sinks.files.places import BEGUN, CLAIM, Hold, Place
 
 PERIOD_SECONDS = 5.0

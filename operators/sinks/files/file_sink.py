@@ -21,11 +21,11 @@ from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
+from engine.checkpoint.owner import Owner
 from engine.errors import GraphError
 from engine.graph.context import TaskContext
 from engine.graph.operator import Properties
 from engine.graph.sink import SinkOperator, SinkWriter
-from engine.owner import Owner
 from operators.sinks.files.contents import Contents, Layout
 from operators.sinks.files.file_writer import FileWriter
 from operators.sinks.files.places import CLAIM

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from engine.checkpoint.owner import Owner
 from engine.errors import CheckpointError, StorageError
 from engine.graph.context import TaskContext
 from engine.graph.sink import SinkWriter
-from engine.owner import Owner
 from operators.sinks.files.claims import Claim
 from operators.sinks.files.contents import Content, Contents, Layout
 from operators.sinks.files.names import Names, Part, final_part, is_final, left_part, prepared_name

@@ -8,9 +8,9 @@ from dataclasses import fields, is_dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from engine.column_values import array_of, as_type, check_nulls, field_of
 from engine.columns import column_of, import_pyarrow, is_columns
 from engine.graph.failing import FailureContext
+from engine.record.column_values import array_of, as_type, check_nulls, field_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -10,7 +10,7 @@ from engine.columns import is_columns, rows
 from engine.graph.context import TaskContext
 from engine.graph.failing import FailureContext
 from engine.graph.operator import Properties
-from engine.json_values import ENCODER
+from engine.record.json_values import ENCODER
 from operators.sinks.files.contents import Content, Contents, Layout
 from operators.sinks.files.file_sink import KEPT, FileSink
 from operators.sinks.files.places import Draft

@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from engine.column_values import check_nulls
 from engine.columns import without_rows
 from engine.errors import GraphError
 from engine.network import DecodeError
+from engine.record.column_values import check_nulls
 from operators.sources.encodings import check_encoding
 from operators.sources.files.partition_columns import check_in_files
 from operators.sources.files.text import Rows, TextColumnFiles

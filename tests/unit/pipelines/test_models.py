@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.cached import cached
 from engine.errors import ConfigError
+from engine.installation.cached import cached
 from engine.model import Descriptor, MemoryLanding, Model, pack
 from pipelines.model_broadcast import model_broadcast
 from pipelines.models import kind_of

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from pydantic import BaseModel
 
-from engine.json_values import ENCODER
+from engine.record.json_values import ENCODER
 
 
 class Color(enum.Enum):

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from engine.column_values import array_of, values_of
 from engine.errors import OperatorError
 from engine.gateway.columns import row_of
+from engine.record.column_values import array_of, values_of
 from engine.testing import run
 from operators import source
 from operators.sinks import Collect
