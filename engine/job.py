@@ -20,17 +20,12 @@ from engine.deployment.reply import text_of
 from engine.deployment.stacks import Stacks
 from engine.driver.launcher import Launcher
 from engine.driver.master import JobMaster, JobReport
+from engine.driver.outcomes import abort, committed
 from engine.driver.ray import forked  # noqa: F401 - looks whether processes fork from now on
 from engine.environment import configured
-from engine.errors import (
-    ConfigError,
-    DriverLost,
-    JobCancelled,
-    OperatorError,
-    without_frames,
-)
+from engine.errors import ConfigError, DriverLost, JobCancelled, without_frames
 from engine.graph.checks import check_integer
-from engine.graph.sink import FIRST_EPOCH, SinkOperator
+from engine.graph.sink import SinkOperator
 from engine.history.cell import LiveCell, page_of
 from engine.history.history import History
 from engine.installation.distribution import install_hint
@@ -385,7 +380,7 @@ class JobHandle:
             self._sampler.end()
             if self._config.checkpoints is None:  # else it may go on from what they prepared
                 for name, sink in self._sinks.items():
-                    _abort(name, sink)
+                    abort(name, sink)
             self._end(error)
             self._finished.set_exception(error)
         else:
@@ -402,8 +397,8 @@ class JobHandle:
             self._cell.end(self._line())
 
     def _result(self, report: JobReport) -> JobResult:
-        committed = {
-            name: _committed(name, sink, report.outputs.get(name, []))
+        results = {
+            name: committed(name, sink, report.outputs.get(name, []))
             for name, sink in self._sinks.items()
         }
         return JobResult(
@@ -412,7 +407,7 @@ class JobHandle:
             statistics=JobStatistics.of(report.statistics),
             outputs={
                 name: result
-                for name, result in committed.items()
+                for name, result in results.items()
                 if self._sinks[name].properties.driver
             },
             files=self._files(report),
@@ -427,25 +422,6 @@ class JobHandle:
                 found[name] = SinkFiles(url, () if is_everywhere else report.hosts[name])
                 logger.info(f"the files of sink {name!r} are in {found[name]}")
         return found
-
-
-def _committed(name: str, sink: SinkOperator[Any], results: list[Any]) -> Any:
-    """The output of a sink. Its records are the user's, whose code may do anything here."""
-    try:
-        return sink.commit(FIRST_EPOCH, results)
-    except BaseException as error:  # noqa: BLE001 - whatever it was, it is told
-        text, _, hint = text_of(error).partition("\n\nhint: ")
-        what = f"its result cannot be read by the driver: {type(error).__name__}: {text}"
-        raise OperatorError(name, "driver", None, what, "", hint or None) from None
-
-
-def _abort(name: str, sink: SinkOperator[Any]) -> None:
-    """Have a sink remove what is left. It may be the user's, and the job has failed anyway."""
-    try:
-        sink.abort()
-    except Exception as error:  # noqa: BLE001 - the job's own error is the one to raise
-        what = f"{type(error).__name__}: {text_of(error)}".partition("\n")[0]
-        logger.warning(f"sink {name!r} may have left something behind: {what}")
 
 
 def open_launcher(plan: Plan) -> Launcher:

@@ -10,7 +10,8 @@ from engine.checkpoint import SnapshotEntry
 from engine.config import JobConfig
 from engine.errors import EngineError
 from engine.graph.logical import LogicalOperator
-from engine.metric import Metrics, metric
+from engine.metric.declared import metric
+from engine.metric.metrics import Metrics
 from engine.partitioner import Partitioner
 from engine.service import ServicePlan
 

@@ -1,7 +1,8 @@
-"""Results of calls of workers: answers, or errors for the user."""
+"""Outcomes for the user: of calls of workers, and of sinks when a job ends."""
 
 from __future__ import annotations
 
+import logging
 import pickle
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -20,7 +21,10 @@ from engine.errors import (
     StorageError,
 )
 from engine.graph.execution import ExecutionGraph
+from engine.graph.sink import FIRST_EPOCH, SinkOperator
 from engine.notebook.source_lines import with_source
+
+logger = logging.getLogger("oka")
 
 
 def outcome(call: Future[bytes]) -> Any:
@@ -73,3 +77,22 @@ def unpickle_result(worker: WorkerHandle, sink: str, result: bytes) -> Any:
     except BaseException as error:  # noqa: BLE001 - whatever it was, it is told
         what = f"its result cannot be unpickled by the driver: {type(error).__name__}"
         raise OperatorError(sink, worker.task.name, None, f"{what}: {text_of(error)}", "") from None
+
+
+def committed(name: str, sink: SinkOperator[Any], results: list[Any]) -> Any:
+    """The output of a sink. Its records are the user's, whose code may do anything here."""
+    try:
+        return sink.commit(FIRST_EPOCH, results)
+    except BaseException as error:  # noqa: BLE001 - whatever it was, it is told
+        text, _, hint = text_of(error).partition("\n\nhint: ")
+        what = f"its result cannot be read by the driver: {type(error).__name__}: {text}"
+        raise OperatorError(name, "driver", None, what, "", hint or None) from None
+
+
+def abort(name: str, sink: SinkOperator[Any]) -> None:
+    """Have a sink remove what is left. It may be the user's, and the job has failed anyway."""
+    try:
+        sink.abort()
+    except Exception as error:  # noqa: BLE001 - the job's own error is the one to raise
+        what = f"{type(error).__name__}: {text_of(error)}".partition("\n")[0]
+        logger.warning(f"sink {name!r} may have left something behind: {what}")

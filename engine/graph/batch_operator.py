@@ -164,7 +164,7 @@ class BatchFunction(ABC):
         """
 
     def metrics(self) -> Mapping[str, Any]:
-        """Its measurements up to now, by the names of `engine.metric`; from any thread."""
+        """Its measurements up to now, by the names of `engine.metric.metrics`; from any thread."""
         return {}
 
     def snapshot(self) -> KeyedState | None:

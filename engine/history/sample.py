@@ -10,7 +10,7 @@ from engine.deployment.description import TaskStatistics
 from engine.graph.execution import ExecutionGraph
 from engine.graph.job import JobVertex
 from engine.history.retention import KEPT, MOMENTARY, SHARES, Record
-from engine.metric import merged
+from engine.metric.merged import merged
 from engine.network import LatencyHistogram
 from engine.report.buckets import BOUNDS, buckets
 

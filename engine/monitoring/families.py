@@ -1,6 +1,7 @@
 """What monitoring systems are told of a job: families of metrics, out of its last sample.
 
-All but a few are declared as fields of the statistics of tasks and operators (`engine.metric`).
+All but a few are declared as fields of the statistics of tasks and of operators
+(`engine.metric.declared`).
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from engine.config import JobConfig
 from engine.deployment.description import OperatorStatistics, TaskStatistics
-from engine.metric import SHARED, Metric, declared
+from engine.metric.declared import Metric, declared
+from engine.metric.metrics import SHARED
 from engine.monitoring.totals import ALONE, Key, Totals, is_counter
 from engine.network import LatencyHistogram
 from engine.report.buckets import Buckets, buckets

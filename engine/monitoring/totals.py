@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from engine.deployment.description import OperatorStatistics, TaskStatistics
-from engine.metric import Metric, declared
+from engine.metric.declared import Metric, declared
 from engine.network import LatencyHistogram
 
 Key = tuple[int | None, str, str]

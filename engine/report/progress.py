@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from engine import console
-from engine.metric import in_json
+from engine.metric.merged import in_json
 from engine.notebook import cells
 from engine.report.samples import Sample
 from engine.report.statistics import JobStatistics

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from engine.config import JobConfig
-from engine.metric import in_json
+from engine.metric.merged import in_json
 from engine.report.provenance import commit, machine, versions
 from engine.report.statistics import JobStatistics, Latency
 

@@ -6,7 +6,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from engine.deployment.description import TaskStatistics, Window
-from engine.metric import Metrics, merged
+from engine.metric.merged import merged
+from engine.metric.metrics import Metrics
 from engine.network import LatencyHistogram
 
 

@@ -9,7 +9,7 @@ import sys
 
 from rich.cells import cell_len, set_cell_size
 
-from engine.metric import METRICS
+from engine.metric.metrics import METRICS
 from engine.report.statistics import JobStatistics
 from engine.units import counted, duration, measure, rate
 

@@ -12,7 +12,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from engine.metric import METRICS, Metric, Metrics
+from engine.metric.declared import Metric
+from engine.metric.metrics import METRICS, Metrics
 from engine.notebook import html
 from engine.units import counted, duration, measure, rate, three_digits
 

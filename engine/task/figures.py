@@ -15,7 +15,8 @@ from engine.deployment.services import Services
 from engine.graph.sink import SinkOperator
 from engine.graph.source import SourceOperator
 from engine.graph.watermark import START_OF_TIME
-from engine.metric import METRICS, together
+from engine.metric.merged import together
+from engine.metric.metrics import METRICS
 from engine.network import LatencyHistogram, Network, NetworkStatistics
 from engine.system import IS_LINUX, most_memory
 from engine.task.chain import Chain

@@ -9,7 +9,8 @@ import pytest
 
 from engine.config import JobConfig
 from engine.deployment.description import OperatorStatistics, TaskStatistics
-from engine.metric import SHARED, declared
+from engine.metric.declared import declared
+from engine.metric.metrics import SHARED
 from engine.monitoring.families import Exposition, all_families
 from engine.report.samples import Sample
 from tests.unit.monitoring.tasks import task

@@ -7,64 +7,10 @@ systems are told (`engine.monitoring`) follow.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from itertools import repeat
-from operator import attrgetter
-from typing import Any, Literal, TypeAlias
+from collections.abc import Mapping
+from dataclasses import dataclass
 
-Merge: TypeAlias = Literal["sum", "max", "way", "each"]
-"""How a job merges its tasks' values: their sum, the largest, the largest of each vertex, summed up
-along a record's way, or, of mappings to counts, the sum of each."""
-
-
-@dataclass(frozen=True)
-class Metric:
-    """How a metric is merged, and shown where it is not 0."""
-
-    merge: Merge
-    unit: str
-    """A unit of time or size, or what is counted, in the singular."""
-    help: str
-    json: str | None = None
-    """Its name in JSON, if that is not its own."""
-    row: str | None = None
-    """The row of a result's table that tells of it; metrics may share one."""
-    text: str = "{}"
-    """What the row says."""
-    alone: bool = True
-    """Whether the row is there for this metric alone."""
-    progress: bool = False
-    """Whether the progress line tells of it."""
-    goes_on: bool = False
-    """Whether a task counts on behind a restart, from what it had counted at the checkpoint."""
-    exposed: str | None = None
-    """Its name in monitoring systems, in seconds or bytes; a counter ends in `_total`."""
-    by: str | None = None
-    """What the keys of a mapping to counts are: the label that they are exposed by."""
-    labels: Mapping[str, str] = field(default_factory=dict)
-    """What tells it from others that are exposed by the same name, whose help is in `SHARED`."""
-    of_job: bool = False
-    """Whether it is exposed once for the job, and not for each task."""
-    always: bool = False
-    """Whether it is exposed from the beginning, and not only where a task has had a value."""
-
-
-def metric(merge: Merge, unit: str, what: str, default: Any = 0, **told: Any) -> Any:
-    """Declare a field of a dataclass as a metric; without a default where that is `MISSING`."""
-    metadata = {_KEY: Metric(merge, unit, what, **told)}
-    if merge == "each":
-        return field(default_factory=dict, metadata=metadata)
-    return field(default=default, metadata=metadata)
-
-
-def declared(kind: type) -> dict[str, Metric]:
-    """The metrics among the fields of a dataclass, by name, in their order."""
-    return {each.name: each.metadata[_KEY] for each in fields(kind) if _KEY in each.metadata}
-
-
-_KEY = "metric"
+from engine.metric.declared import Metric, declared, metric
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -397,72 +343,3 @@ SHARED: Mapping[str, str] = {
     "oka_checkpoint_duration_seconds": "How long each phase of the last checkpoint took.",
 }
 """The help of names by which several metrics are exposed."""
-
-
-def merged(tasks: Sequence[tuple[str, Metrics]]) -> dict[str, Any]:
-    """The metrics of a job, by name, from those of its tasks and their vertices."""
-    vertices = [vertex for vertex, _ in tasks]
-    columns = zip(*(_values(task) for _, task in tasks), strict=True) if tasks else repeat(())
-    return {
-        name: _MERGES[metric.merge](zip(vertices, column, strict=True))
-        if any(column)
-        else nothing(metric)
-        for (name, metric), column in zip(METRICS.items(), columns, strict=False)
-    }
-
-
-def together(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The metrics of a task, from those of its network and each of its services."""
-    found: dict[str, Any] = {}
-    for part in parts:
-        for name, value in part.items():
-            if name in found:
-                merge = METRICS[name].merge
-                both = (("", found[name]), ("", value))
-                value = _MERGES["max" if merge == "way" else merge](both)
-            found[name] = value
-    return found
-
-
-def nothing(metric: Metric) -> Any:
-    """The value of a metric of which nothing is known."""
-    return {} if metric.merge == "each" else 0
-
-
-def in_json(metrics: Metrics) -> dict[str, Any]:
-    """All metrics, by their names in JSON."""
-    return {metric.json or name: getattr(metrics, name) for name, metric in METRICS.items()}
-
-
-_values = attrgetter(*METRICS)
-"""All metrics of a task at once: a job has many tasks, and most of their metrics are 0."""
-
-
-def _sum(values: Iterable[tuple[str, Any]]) -> Any:
-    return sum(value for _, value in values)
-
-
-def _max(values: Iterable[tuple[str, Any]]) -> Any:
-    return max((value for _, value in values), default=0)
-
-
-def _each(values: Iterable[tuple[str, Any]]) -> Any:
-    found: Counter[str] = Counter()
-    for _, value in values:
-        found.update(value)
-    return dict(sorted(found.items()))
-
-
-def _along_the_way(values: Iterable[tuple[str, Any]]) -> Any:
-    worst: dict[str, Any] = {}
-    for vertex, value in values:
-        worst[vertex] = max(worst.get(vertex, 0), value)
-    return sum(worst.values())
-
-
-_MERGES: dict[Merge, Callable[[Iterable[tuple[str, Any]]], Any]] = {
-    "sum": _sum,
-    "max": _max,
-    "way": _along_the_way,
-    "each": _each,
-}

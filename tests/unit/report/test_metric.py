@@ -11,7 +11,8 @@ import pytest
 import engine
 from engine.config import JobConfig
 from engine.deployment.description import TaskStatistics
-from engine.metric import METRICS, Metrics, in_json, merged, together
+from engine.metric.merged import in_json, merged, together
+from engine.metric.metrics import METRICS, Metrics
 from engine.report.progress import ProgressLine
 from engine.report.result import JobResult
 from engine.report.samples import Sample

@@ -1,0 +1,1 @@
+"""The metrics of tasks and of jobs."""
