@@ -12,6 +12,7 @@ mod lists;
 mod numbers;
 mod pairs;
 mod picked;
+pub(crate) mod places;
 pub(crate) mod shape;
 pub(crate) mod values;
 
@@ -23,7 +24,8 @@ use arrow_schema::SchemaRef;
 use oka_compute::{Aggregation, Copied, Problem, Touched};
 
 use crate::aggregate::copied::CopiedRows;
-use crate::aggregate::shape::{Places, Shape, Wanted};
+use crate::aggregate::places::Places;
+use crate::aggregate::shape::{Shape, Wanted};
 use crate::columns::cells::unframed;
 use crate::{AggregateError, Columns, Selector};
 

@@ -10,6 +10,7 @@ pub(crate) mod ahead;
 pub(crate) mod decode;
 pub(crate) mod encode;
 pub(crate) mod form;
+pub(crate) mod framing;
 mod gather;
 pub(crate) mod partition;
 pub(crate) mod parts;

@@ -3,6 +3,7 @@
 //! [`kind`] numbers those of one column, and [`dictionary`] is one that results share.
 
 pub(crate) mod dictionary;
+pub(crate) mod each;
 pub(crate) mod kind;
 
 use std::borrow::Cow;

@@ -1,12 +1,14 @@
 //! Entries of keyed state.
 
+mod encoded;
 pub(crate) mod snapshots;
 pub(crate) mod values;
 
+use self::encoded::Encoded;
 use crate::memory::buffer::{readable, view};
 use crate::network::batch::not_columns;
 use crate::operators::refused::{raise_columns, raise_parts};
-use oka_codec::{DecodeError, Decoder, Key, Pickling, encode};
+use oka_codec::{DecodeError, Decoder, Key};
 use oka_columnar::{AggregateError, Changes, Digests as EntryDigests, Entries};
 use oka_compute::kept;
 use oka_compute::trust::Needs;
@@ -14,10 +16,8 @@ use oka_compute::{ByteStrings, Copied, place};
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::{PyIndexError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyIterator, PyList, PyMemoryView};
+use pyo3::types::{PyBytes, PyList, PyMemoryView};
 use std::sync::{Mutex, OnceLock, PoisonError};
-use std::thread;
-use std::time::Duration;
 
 /// The hash that places a key, the key, and what is kept of it, both encoded.
 type KeyedEntry = (u64, Vec<u8>, Vec<u8>);
@@ -326,64 +326,6 @@ fn found<'a>(all: impl Iterator<Item = &'a [u8]>) -> PyResult<(Vec<i8>, Vec<Vec<
     Ok((needs.codes.into_iter().collect(), names))
 }
 
-/// Pairs of a key and a value, encoded.
-#[derive(Default)]
-struct Encoded {
-    hashes: Vec<u64>,
-    keys: ByteStrings,
-    values: ByteStrings,
-}
-
-impl Encoded {
-    /// Of these pairs. Where others wait for the GIL, as a task does, it is given up now and then.
-    fn of(pairs: Bound<'_, PyIterator>, pickle: bool, gives_way: bool) -> PyResult<Self> {
-        let _pickling = Pickling::allow(pickle);
-        let py = pairs.py();
-        let mut encoded = Self::default();
-        for (index, pair) in pairs.enumerate() {
-            if gives_way && index > 0 && index % AT_ONCE == 0 {
-                py.detach(|| thread::sleep(GIVING_WAY));
-            }
-            encoded.push(index, &pair?)?;
-        }
-        Ok(encoded)
-    }
-
-    fn push(&mut self, index: usize, pair: &Bound<'_, PyAny>) -> PyResult<()> {
-        let (key, value): (Bound<'_, PyAny>, Bound<'_, PyAny>) = pair.extract()?;
-        self.push_key(index, pair, &key)?;
-        self.values
-            .push_with(|out| append(index, pair, &value, out))
-    }
-
-    /// The key of this pair.
-    fn push_key(
-        &mut self,
-        index: usize,
-        pair: &Bound<'_, PyAny>,
-        key: &Bound<'_, PyAny>,
-    ) -> PyResult<()> {
-        self.hashes.push(Key::Record.hash(index, key)?);
-        self.keys.push_with(|out| append(index, pair, key, out))
-    }
-
-    fn entries(&self) -> Entries {
-        Entries::new(&self.hashes, &self.keys, &self.values)
-    }
-}
-
-/// Appends a part of the pair.
-fn append(
-    index: usize,
-    pair: &Bound<'_, PyAny>,
-    part: &Bound<'_, PyAny>,
-    out: &mut Vec<u8>,
-) -> PyResult<()> {
-    // SAFETY: there is a `Bound`, so the GIL is held and the part is valid.
-    unsafe { encode::append(part.py(), out, part.as_ptr(), 0) }
-        .map_err(|refused| encode::refusal(index, pair, *refused))
-}
-
 /// Entries of keys whose values are encoded. Raises EncodeError or KeyExtractError.
 pub(crate) fn encoded_entries(
     keys: &[Bound<'_, PyAny>],
@@ -448,8 +390,3 @@ pub(crate) fn hashes(keys: &ByteStrings) -> PyResult<Vec<u64>> {
         Ok(hashes)
     })
 }
-
-/// Pairs that are encoded in less time than a thread waits for the GIL before it insists.
-const AT_ONCE: usize = 2048;
-/// Enough for another thread to wake up.
-const GIVING_WAY: Duration = Duration::from_micros(50);

@@ -13,7 +13,8 @@ use oka_compute::{Aggregation, ByteStrings, Problem, Reader, Value, encode};
 use crate::aggregate::pairs::{Pair, Pairs};
 use crate::columns::build;
 use crate::columns::cells::{NIL, kind};
-use crate::keys::kind::{KeyKind, KeyNumbers, NULL, each_float, each_integer, keys};
+use crate::keys::each::{each_float, each_integer};
+use crate::keys::kind::{KeyKind, KeyNumbers, NULL, keys};
 
 /// Values by the number of their key; nulls are none. Those that are equal in Python are one, which is shown
 /// as it first came.

@@ -10,7 +10,8 @@ use oka_compute::{Accumulated, Aggregation, Found, PairMoments, Problem};
 
 use crate::aggregate::values::each_number;
 use crate::columns::cells::{NIL, kind};
-use crate::keys::kind::{KeyKind, each_bytes, each_float};
+use crate::keys::each::{each_bytes, each_float};
+use crate::keys::kind::KeyKind;
 
 /// Values by the number of their key; nulls are none.
 #[derive(Debug)]

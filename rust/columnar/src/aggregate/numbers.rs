@@ -9,7 +9,7 @@ use oka_compute::{Accumulated, Aggregation, Problem, quantiles};
 
 use crate::aggregate::values::each_number;
 use crate::columns::cells::{NIL, kind};
-use crate::keys::kind::each_float;
+use crate::keys::each::each_float;
 
 /// Numbers by the number of their key; nulls are none.
 #[derive(Debug)]

@@ -19,7 +19,7 @@ use crate::aggregate::picked::Picked;
 use crate::columns::build;
 use crate::columns::cells::{decoded, each};
 use crate::columns::plain::plain_type;
-use crate::keys::kind::{each_bytes, each_float, each_integer};
+use crate::keys::each::{each_bytes, each_float, each_integer};
 
 /// What there is per key; `None` where a key had only nulls.
 #[derive(Debug)]

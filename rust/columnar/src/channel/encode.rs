@@ -12,7 +12,7 @@ use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use arrow_select::take::take_record_batch;
 use thiserror::Error;
 
-use crate::channel::decode::metadata;
+use crate::channel::framing::metadata;
 use crate::channel::template::Template;
 use crate::columns::compact::compact_batch;
 

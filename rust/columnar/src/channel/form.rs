@@ -15,7 +15,7 @@ use arrow_schema::{ArrowError, DataType, TimeUnit};
 
 use crate::aggregate::values::each_number;
 use crate::columns::build;
-use crate::keys::kind::each_bytes;
+use crate::keys::each::each_bytes;
 
 /// Whether keys of this type are such byte strings.
 pub(crate) fn has_form(data_type: &DataType) -> bool {

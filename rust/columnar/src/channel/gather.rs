@@ -5,8 +5,8 @@ use arrow_array::{Array, OffsetSizeTrait, RecordBatch};
 use arrow_buffer::{BooleanBuffer, ToByteSlice};
 use arrow_data::ArrayData;
 
-use crate::channel::decode::prefix;
 use crate::channel::encode::ALIGNMENT;
+use crate::channel::framing::prefix;
 use crate::channel::template::{Layout, NUMBER_BYTES, Template};
 
 impl Template {

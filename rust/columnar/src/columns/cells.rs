@@ -12,7 +12,8 @@ use oka_compute::{
 
 use crate::aggregate::values::each_number;
 use crate::columns::build;
-use crate::keys::kind::{KeyKind, each_bytes, each_float, each_integer};
+use crate::keys::each::{each_bytes, each_float, each_integer};
+use crate::keys::kind::KeyKind;
 use crate::{AggregateError, Columns, DecodeError, Decoder, Encoder};
 
 use Accumulated::{Bytes, Float, Integer, Text};

@@ -13,7 +13,7 @@ use crate::AggregateError;
 use crate::aggregate::shape::unused;
 use crate::aggregate::values::each_number;
 use crate::columns::build;
-use crate::keys::kind::each_float;
+use crate::keys::each::each_float;
 
 /// How the start and the end of a window are shown.
 #[derive(Debug)]

@@ -13,7 +13,8 @@ use crate::AggregateError;
 use crate::aggregate::values::{Values, each_number};
 use crate::columns::build;
 use crate::columns::cells::{cells, decoded, encoded, kind};
-use crate::keys::kind::{KeyKind, each_bytes, each_float, each_integer};
+use crate::keys::each::{each_bytes, each_float, each_integer};
+use crate::keys::kind::KeyKind;
 
 /// Each value of a column, `None` for null.
 pub(super) fn values(

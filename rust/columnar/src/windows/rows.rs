@@ -7,7 +7,8 @@ use oka_compute::{Copied, Problem};
 use crate::AggregateError;
 use crate::aggregate::Aggregate;
 use crate::aggregate::copied::CopiedRows;
-use crate::aggregate::shape::{Places, Shape};
+use crate::aggregate::places::Places;
+use crate::aggregate::shape::Shape;
 
 /// Keys, and the values of windows by number.
 #[derive(Debug, Default)]

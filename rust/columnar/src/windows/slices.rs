@@ -7,7 +7,7 @@ use oka_window::{Table, Window};
 
 use crate::AggregateError;
 use crate::aggregate::Aggregate;
-use crate::aggregate::shape::Places;
+use crate::aggregate::places::Places;
 
 impl Table for Aggregate {
     type Error = AggregateError;
