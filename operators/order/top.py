@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from operator import itemgetter
+from operator import ne, neg
 from typing import TYPE_CHECKING, Any
 
 from engine.columns import is_columns
@@ -102,7 +104,11 @@ class _TopN(BatchFunction):
 
 
 class TopRecords:
-    """The first records of each key, the best in front, each behind the value that it has."""
+    """The first records of each key, the best in front.
+
+    They have ranks, of which the least is the best: plain numbers and tuples of them as long as all
+    values are numbers, and from the first other value on objects that compare as is said.
+    """
 
     are_columns = False
 
@@ -111,18 +117,23 @@ class TopRecords:
         self._most = operator.most
         self._rows = RecordRows(operator.key, operator.paired, None, context)
         self._find = key_finder(operator.by)
+        self._descending = operator.descending
+        self._several = isinstance(operator.by, tuple) and len(operator.by) > 1
+        self._are_numbers = True
         are_before = [_above if each else _below for each in operator.descending]
-        several = isinstance(operator.by, tuple) and len(operator.by) > 1
-        self._is_before = _in_turn(are_before) if several else are_before[0]
-        self._kept: dict[int, list[tuple[Any, Any]]] = {}
+        self._is_before = _in_turn(are_before) if self._several else are_before[0]
+        self._kept: dict[int, tuple[list[Any], list[Any]]] = {}
+        """By the number of a key the ranks of its first records, and these."""
 
     def take(self, batch: list[Any]) -> list[Any]:
         """Take records; returns each key whose first records have changed, with these."""
         numbers, _ = self._rows.read(batch)
+        records = self._rows.records(batch)
+        ranks = self._ranks(records)
         changed: dict[int, None] = {}
-        for number, record in zip(numbers, self._rows.records(batch), strict=True):
+        for number, record in zip(numbers, records, strict=True):
             try:
-                if self._insert(number, record):
+                if self._insert(number, next(ranks), record):
                     changed[number] = None
             except BaseException as error:
                 if self._context.rescue is None:
@@ -144,29 +155,80 @@ class TopRecords:
     def restore(self, state: KeyedState) -> None:
         """Go on with the first records of keys."""
         for key, records in state.items():
-            of_key = [(self._find(record), record) for record in records]
-            self._kept[self._rows.numbers.of_key(key)] = of_key
+            self._kept[self._rows.numbers.of_key(key)] = ([], records)
+        self._rank_all_again()
 
-    def _insert(self, number: int, record: Any) -> bool:
+    def _insert(self, number: int, rank: Any, record: Any) -> bool:
         """Whether the record is among the first of its key now; of equal ones, earlier ones are."""
+        of_key = self._kept.get(number)
+        if of_key is None:
+            self._kept[number] = ([rank], [record])
+            return True
+        ranks, records = of_key
+        if len(ranks) == self._most and not rank < ranks[-1]:
+            return False
+        at = bisect_right(ranks, rank)
+        ranks.insert(at, rank)
+        records.insert(at, record)
+        del ranks[self._most :]
+        del records[self._most :]
+        return True
+
+    def _ranks(self, records: list[Any]) -> Iterator[Any]:
+        """The ranks of records, each when it is asked for where one of them fails."""
+        if self._are_numbers:
+            with suppress(Exception):  # a record that has no value fails again by itself
+                numbers = self._numbers(list(map(self._find, records)))
+                if numbers is not None:
+                    return iter(numbers)
+        return map(self._rank, records)
+
+    def _rank(self, record: Any) -> Any:
         value = self._find(record)
         if value is None or (type(value) is tuple and None in value):
             raise TypeError(f"top_n() got {value!r:.80} to rank by, expected what has an order")
-        of_key = self._kept.get(number)
-        if of_key is None:
-            self._kept[number] = [(value, record)]
-            return True
-        is_before, at = self._is_before, len(of_key)
-        while at and is_before(value, of_key[at - 1][0]):
-            at -= 1
-        if at == self._most:
-            return False
-        of_key.insert(at, (value, record))
-        del of_key[self._most :]
-        return True
+        if self._are_numbers:
+            numbers = self._numbers([value])
+            if numbers is not None:
+                return numbers[0]
+            self._are_numbers = False
+            self._rank_all_again()
+        return _Rank(value, self._is_before)
+
+    def _rank_all_again(self) -> None:
+        are_numbers = self._are_numbers
+        for number, (_, records) in self._kept.items():
+            ranks = list(map(self._rank, records))
+            if self._are_numbers != are_numbers:
+                return  # one of them is no number, and all have been ranked by it
+            self._kept[number] = (ranks, records)
+
+    def _numbers(self, values: list[Any]) -> list[Any] | None:
+        """Ranks that are numbers, or tuples of them; None where values are something else."""
+        columns = list(zip(*values, strict=True)) if self._several else [values]
+        ranks = []
+        for column, is_descending in zip(columns, self._descending, strict=True):
+            classes = set(map(type, column))
+            if not classes <= _NUMBERS or (float in classes and any(map(ne, column, column))):
+                return None  # NaN has no place among numbers
+            ranks.append(list(map(neg, column)) if is_descending else column)
+        return list(zip(*ranks, strict=True)) if self._several else list(ranks[0])
 
     def _result(self, number: int) -> tuple[Any, list[Any]]:
-        return self._rows.numbers.of_numbers[number], list(map(_RECORD, self._kept[number]))
+        return self._rows.numbers.of_numbers[number], list(self._kept[number][1])
+
+
+class _Rank:
+    """Less than another one if its value is before that one's."""
+
+    __slots__ = ("_is_before", "value")
+
+    def __init__(self, value: Any, is_before: Callable[[Any, Any], bool]) -> None:
+        self.value = value
+        self._is_before = is_before
+
+    def __lt__(self, other: _Rank) -> bool:
+        return self._is_before(self.value, other.value)
 
 
 def _above(one: Any, other: Any) -> bool:
@@ -192,4 +254,4 @@ def _in_turn(are_before: Sequence[Callable[[Any, Any], bool]]) -> Callable[[Any,
     return one_is_before
 
 
-_RECORD = itemgetter(1)
+_NUMBERS = {int, float, bool}

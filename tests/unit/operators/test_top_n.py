@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -270,6 +271,66 @@ def test_the_record_itself_may_be_ranked() -> None:
     numbers = source(Collection([3, 1, 4, 1, 5, 9, 2, 6])).key_by(lambda n: n % 2)
     found = run(numbers.top_n(2, emit="final").sink(Collect()))["collect"]
     assert sorted(found) == [(0, [6, 4]), (1, [9, 5])]
+
+
+def _mixed(records: list[Any]) -> list[Any]:
+    """The two first of each key by two items: by the greatest, then by the least."""
+    found = []
+    for key in dict.fromkeys(record[0] for record in records):
+        own = [record for record in records if record[0] == key]
+        own.sort(key=lambda record: record[2])
+        own.sort(key=lambda record: record[1], reverse=True)
+        found.append((key, own[:2]))
+    return found
+
+
+LARGE = 10**30
+MIXED: dict[str, list[list[Any]]] = {
+    "numbers, then texts": [
+        [("a", 1, 2), ("a", 2.5, 0), ("a", True, 1), ("c", 1, 1)],
+        [("b", "x", 1), ("b", "y", 1), ("b", "y", 0)],
+        [("a", 3, 1), ("a", 3, 0), ("b", "z", 9)],
+    ],
+    "texts in one of the items": [
+        [("a", 1, "x"), ("a", 1, "w"), ("a", 0, "a")],
+        [("a", 2, "z"), ("a", 2, "y")],
+    ],
+    "large and infinite": [
+        [("a", LARGE, 1), ("a", -math.inf, 1), ("a", float(1 << 62), 1)],
+        [("a", LARGE + 1, 1), ("a", (1 << 62) + 1, 0), ("a", math.inf, 2)],
+        [("b", -LARGE, 2), ("b", -LARGE, 1), ("b", -LARGE - 1, 0)],
+    ],
+    "zeros are equal": [[("a", 0.0, 2), ("a", -0.0, 1), ("a", 0, 3)], [("a", False, 0)]],
+    "a class of numbers": [[("a", 1, 1)], [("a", Fraction(3, 2), 1), ("a", 2, 1), ("a", 1, 0)]],
+}
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("name", MIXED)
+def test_values_of_several_kinds(name: str, restarts: bool) -> None:
+    batches = MIXED[name]
+    stream = source(Collection([])).key_by(0).top_n(2, (1, 2), descending=(True, False))
+    at_work = Tasks(stream, 1)
+    latest: dict[Any, Any] = {}
+    for batch in batches:
+        for found in at_work.take(batch, 100):
+            latest.update(found)
+        if restarts:
+            at_work = Tasks(stream, 1, at_work.snapshot())
+    assert list(latest.items()) == _mixed([record for batch in batches for record in batch])
+
+
+def test_numbers_go_on_behind_records_that_fail() -> None:
+    """Whatever failed, the others are ranked as if it had not come."""
+    bad: list[Any] = [("a",), ("a", None), ("a", [1]), ("a", "x")]
+    records = [("a", n % 7) for n in range(20)]
+    for places in range(4):
+        mixed = [*records[:places], bad[places], *records[places:]]
+        out = source(Collection(mixed)).with_parallelism(1).key_by(0)
+        found = run(out.top_n(3, 1, emit="final", on_error="skip").sink(Collect()), batch_size=5)[
+            "collect"
+        ]
+        assert found == [("a", [("a", 6), ("a", 6), ("a", 5)])], bad[places]
 
 
 def test_records_that_fail_are_put_aside() -> None:
