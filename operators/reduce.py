@@ -82,6 +82,7 @@ class _Reduce(BatchFunction):
     def __init__(self, operator: Reduce, context: TaskContext) -> None:
         self._context = context
         self._attempts = Attempts()
+        self._mean_size = _FIRST_SIZE
         self._lifted = _lifted(operator, context)
         expression = None if self._lifted is None else self._lifted.expression.to_data()
         # Results are compared one by one with those of the function.
@@ -111,7 +112,10 @@ class _Reduce(BatchFunction):
         lifted, native = self._lifted, self.native
         if lifted is None or native is None or type(batch) is not Batch:
             return None
-        if not self._attempts.is_due() or not lifted.holds():
+        if not self._attempts.is_due() or not lifted.guards.hold():
+            return None
+        if self._are_small(len(batch)):
+            self._attempts.rest()
             return None
         records = Batch.of_rows(batch.decode()) if batch.has_columns else batch
         out = self._fold.run(records)
@@ -119,9 +123,18 @@ class _Reduce(BatchFunction):
             self._attempts.note(gave_up=True)
             native.fell_back(out)
             return None
-        self._attempts.note(gave_up=False)
+        if not self._attempts.are_calm:
+            self._attempts.note(gave_up=False)
         native.native += len(batch)
         return out
+
+    def _are_small(self, records: int) -> bool:
+        """Whether the last batches had so few records that Python takes less for them."""
+        self._mean_size += (records - self._mean_size) / _MEMORY
+        if self._mean_size >= _FEWEST or self._context.native != "auto":
+            return False
+        self._mean_size = _FIRST_SIZE
+        return True
 
     def snapshot(self) -> KeyedState:
         pickle = self._context.pickle
@@ -185,3 +198,10 @@ def _listed(batch: Any) -> list[Any]:
 
 def _ignore(_record: Any, _error: BaseException) -> None:
     """Leave a record out that was rescued already."""
+
+
+_MEMORY = 16
+"""About how many batches the mean of their sizes looks back over."""
+_FIRST_SIZE = 64.0
+_FEWEST = 6
+"""Records in a batch, in the mean, from which on it pays."""

@@ -23,6 +23,8 @@ class Attempts:
         self._left = 0
         """Batches of the pause that are still to come."""
         self._pause = _FIRST_PAUSE
+        self.are_calm = True
+        """Whether no success needs a note: none of the last sixteen has given up."""
 
     def is_due(self) -> bool:
         """Whether to try this batch."""
@@ -31,6 +33,10 @@ class Attempts:
             return False
         return True
 
+    def rest(self) -> None:
+        """Try none for a while, though none has given up."""
+        self._left, self._pause = self._pause, min(2 * self._pause, _LONGEST_PAUSE)
+
     def note(self, *, gave_up: bool) -> None:
         """Take in how a try went."""
         if not gave_up:
@@ -38,12 +44,14 @@ class Attempts:
             self._successes += 1
             if self._successes == _WINDOW:
                 self._pause = _FIRST_PAUSE
+                self.are_calm = True
             return
+        self.are_calm = False
         self._successes = 0
         self._last = (self._last << 1 | 1) & _ALL
         if self._last.bit_count() >= _MOST:
             self._last = 0
-            self._left, self._pause = self._pause, min(2 * self._pause, _LONGEST_PAUSE)
+            self.rest()
 
 
 _WINDOW = 16

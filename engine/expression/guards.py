@@ -56,22 +56,22 @@ class Guards:
 
     def hold(self) -> bool:
         """Whether all is as it was, and nobody watches how functions run."""
-        if sys.gettrace() is not None or sys.getprofile() is not None or _monitored():
+        if _trace() is not None or _profile() is not None or (_HAS_TOOLS and _monitored()):
             return False
-        for names, name, value in self._names.values():
+        for names, name, value in self._names.values() if self._names else ():
             if names.get(name, MISSING) is not value:
                 return False
-        for cell, value in self._cells.values():
+        for cell, value in self._cells.values() if self._cells else ():
             try:
                 if cell.cell_contents is not value:
                     return False
             except ValueError:  # it is empty by now
                 return False
-        for collection, items in self._collections.values():
+        for collection, items in self._collections.values() if self._collections else ():
             now = _items(collection)
             if len(now) != len(items) or not all(map(operator.is_, now, items)):
                 return False
-        for sized, length in self._lengths.values():
+        for sized, length in self._lengths.values() if self._lengths else ():
             if len(sized) != length:
                 return False
         for function, code, defaults, by_name in self._functions.values():
@@ -97,9 +97,11 @@ class _Missing:
 MISSING = _Missing()
 
 
+_trace, _profile = sys.gettrace, sys.getprofile
+_HAS_TOOLS = sys.version_info >= (3, 12)
+
+
 def _monitored() -> bool:
     """Whether a debugger, profiler or measurement of coverage uses `sys.monitoring`."""
-    if sys.version_info < (3, 12):
-        return False
-    tool = sys.monitoring.get_tool
+    tool = sys.monitoring.get_tool  # type: ignore[attr-defined,unused-ignore]
     return not (tool(0) is tool(1) is tool(2) is tool(3) is tool(4) is tool(5) is None)

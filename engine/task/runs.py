@@ -29,7 +29,7 @@ def as_rows(tell: Tell) -> Run:
     """The records of a batch: of columns, a dict for each row."""
 
     def run(batch: Any) -> Any:
-        if not is_columns(batch):
+        if type(batch) is list or not is_columns(batch):
             return batch
         try:
             return rows(batch)
@@ -83,6 +83,9 @@ def in_turn(runs: tuple[Run, ...]) -> Run:
     """One behind the other; of one alone, that itself."""
     if len(runs) == 1:
         return runs[0]
+    if len(runs) == 2:
+        first, second = runs
+        return lambda batch: second(first(batch))
 
     def process(batch: Any) -> Any:
         for run in runs:

@@ -205,6 +205,26 @@ def test_a_batch_that_fails_in_its_middle_has_changed_nothing() -> None:
     assert reduce.process([("c", 0, "q"), ("b", 0, "q")]) == [("c", 3, "q"), ("b", 1, "q")]
 
 
+@pytest.mark.parametrize("emit", ["updates", "final"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_small_batches_rest_from_rust_and_large_ones_bring_it_back(shape: str, emit: Any) -> None:
+    """Values go from one way to the other in the middle of keys, whatever sizes batches have."""
+    key, make, function = SHAPES[shape]
+    operator = Reduce(function, key, False, emit)
+    records = [make(word, n) for n in range(400) for word in WORDS]
+    sizes = [*[1] * 150, *[40] * 5, *[2] * 60, *[1, 30] * 20]
+    ends = [sum(sizes[: at + 1]) for at in range(len(sizes))]
+    batches = [records[end - size : end] for size, end in zip(sizes, ends, strict=True)]
+    expected = oracle(operator, batches)
+    task = Way(operator, "lifted", context())
+    found = [record for batch in batches for record in task.process(batch)]
+    assert repr(found + task.end()) == repr(expected)
+    natively = task.function.native
+    if emit == "updates" and natively is not None:
+        assert 0 < natively.native < ends[-1]
+        assert natively.fallbacks == 0
+
+
 @pytest.mark.parametrize("key", ["item", "last item", "another form", "all of the record"])
 @pytest.mark.parametrize("mode", ["auto", "off", "check"])
 def test_a_sink_of_last_values_gets_the_last_of_each_key(key: str, mode: Any) -> None:
