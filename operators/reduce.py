@@ -123,8 +123,7 @@ class _Reduce(BatchFunction):
             self._attempts.note(gave_up=True)
             native.fell_back(out)
             return None
-        if not self._attempts.are_calm:
-            self._attempts.note(gave_up=False)
+        self._attempts.note(gave_up=False)
         native.native += len(batch)
         return out
 

@@ -23,8 +23,8 @@ class Attempts:
         self._left = 0
         """Batches of the pause that are still to come."""
         self._pause = _FIRST_PAUSE
-        self.are_calm = True
-        """Whether no success needs a note: none of the last sixteen has given up."""
+        self._is_calm = True
+        """Whether none of the last sixteen has given up: a success then changes nothing."""
 
     def is_due(self) -> bool:
         """Whether to try this batch."""
@@ -40,13 +40,15 @@ class Attempts:
     def note(self, *, gave_up: bool) -> None:
         """Take in how a try went."""
         if not gave_up:
+            if self._is_calm:
+                return
             self._last = self._last << 1 & _ALL
             self._successes += 1
             if self._successes == _WINDOW:
                 self._pause = _FIRST_PAUSE
-                self.are_calm = True
+                self._is_calm = True
             return
-        self.are_calm = False
+        self._is_calm = False
         self._successes = 0
         self._last = (self._last << 1 | 1) & _ALL
         if self._last.bit_count() >= _MOST:

@@ -80,14 +80,13 @@ class NativeStretch:
             return out, columns
 
         def natively(batch: Any) -> Any:
-            if type(batch) is list:
-                return (program.run(batch) if rows_pay else None), program
-            if type(batch) is Batch and batch.has_columns:
-                batch = batch.decode()
-            if type(batch) is Rows:
-                return over_columns(batch.columns, are_records=True)
-            if is_columns(batch):
-                return over_columns(batch, are_records=False)
+            if type(batch) is not list:
+                if type(batch) is Batch and batch.has_columns:
+                    batch = batch.decode()
+                if type(batch) is Rows:
+                    return over_columns(batch.columns, are_records=True)
+                if is_columns(batch):
+                    return over_columns(batch, are_records=False)
             return (program.run(batch) if rows_pay else None), program
 
         natively.__code__ = natively.__code__.replace(co_name=self._places)
@@ -103,8 +102,7 @@ class NativeStretch:
                 attempts.note(gave_up=True)
                 self.figures[0].fell_back(out)
                 return interpreted(batch)
-            if not attempts.are_calm:
-                attempts.note(gave_up=False)
+            attempts.note(gave_up=False)
             if checks:
                 check_alike(out, interpreted(batch), batch, self._names)
             if keeps_all:

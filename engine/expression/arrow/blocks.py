@@ -142,8 +142,6 @@ def _in_all_rows(
     items: Sequence[Value], body: Program, registers: Sequence[Value], count: int
 ) -> list[Value] | None:
     """What the body makes of each item; None if it skips one in some rows, and not in others."""
-    if not body.may_skip:
-        return [body.value([*registers, item], count) for item in items]
     found = []
     for item in items:
         pieces = body.pieces([*registers, item], count)
