@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -72,12 +73,13 @@ def kill_worker(driver: Driver, chance: random.Random) -> None:
 
 
 def pause(driver: Driver, chance: random.Random) -> None:
-    """Stop the driver or a process of the job for a second."""
+    """Stop the driver or a process of the job for a second, or until the driver ends it."""
     process = chance.choice([psutil.Process(driver.process.pid), victim(driver, chance)])
     if process is not None:
-        process.suspend()
-        time.sleep(1.0)
-        process.resume()
+        with suppress(psutil.NoSuchProcess):
+            process.suspend()
+            time.sleep(1.0)
+            process.resume()
 
 
 def stop_worker_and(end: Callable[[Driver, random.Random], None]) -> Callable[..., None]:
