@@ -66,6 +66,10 @@ class Properties:
     """Whether it takes the network's encoded batch rather than a list of records. It is then the
     first of its chain, and has every input over the network."""
 
+    accepts_batches: bool = False
+    """Whether it takes `engine.network.Batch` as well as a list, from the network or from the
+    operator before it: it need not make an object of each record."""
+
     emits_columns: bool = False
     """Whether it makes columns: every task of the job then loads PyArrow as it starts, not at its
     first batch."""
@@ -82,7 +86,7 @@ class Properties:
 
     emits_encoded: bool = False
     """Whether it may give `engine.network.Batch`, of encoded records: a gate takes that as it is,
-    the next operator of its chain gets a list."""
+    the next operator of its chain gets a list unless it accepts batches."""
 
     compacts: bool = False
     """Whether it merges updates of one batch, so that fewer records leave than count as emitted."""

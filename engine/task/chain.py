@@ -45,6 +45,7 @@ from engine.task.runs import (
     in_turn,
     limited,
     listed,
+    listed_or_batch,
     listed_or_rows,
     of_filter,
     of_flat_map,
@@ -122,7 +123,7 @@ class Chain:
         if not may_be_columns:
             self._taken = as_rows(self.failing.at_work(operators[0].name))
         native: NativeStretch | None = natives.get(0)
-        if encoded and not first.accepts_encoded:
+        if encoded and not first.accepts_encoded and not first.accepts_batches:
             decode: Run = Batch.decode if may_be_columns else Batch.to_list
             decode = decode if decoding is None else decoding(decode)
             (runs if native is None else native.interpreted).append(decode)
@@ -134,7 +135,9 @@ class Chain:
             native = natives.get(at, native)
             into = runs if native is None else native.interpreted
             properties = operator.operator.properties
-            if gives_later:
+            if gives_later and properties.accepts_batches:
+                runs.append(listed_or_batch)
+            elif gives_later:
                 runs.append(listed_or_rows)
                 if not properties.accepts_rows:
                     into.append(listed)

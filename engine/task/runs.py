@@ -71,6 +71,11 @@ def listed_or_rows(batch: Any) -> Any:
     return batch if type(batch) is Rows else listed(batch)
 
 
+def listed_or_batch(batch: Any) -> Any:
+    """As `listed`, but for records that are still encoded."""
+    return batch if type(batch) is Batch else listed(batch)
+
+
 _LATER = (Batch, Paired, Rows)
 
 

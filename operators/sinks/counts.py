@@ -7,7 +7,7 @@ from engine.columns import is_columns
 from engine.graph.context import TaskContext
 from engine.graph.operator import Properties
 from engine.graph.sink import SinkOperator, SinkWriter
-from engine.network import Batch, Latest
+from engine.network import Batch, Latest, LatestPairs
 from engine.record import dict_key
 from engine.record.column_values import values_of
 from operators.sinks.gathered import decoded, encoded, gathered, newest, restored
@@ -25,7 +25,11 @@ class Counts(SinkOperator[tuple[Any, Any]]):
     """
 
     properties = Properties(
-        accepts_columns=True, only_last=True, driver=True, meaning={"kind": "counts"}
+        accepts_batches=True,
+        accepts_columns=True,
+        only_last=True,
+        driver=True,
+        meaning={"kind": "counts"},
     )
 
     def open(self, context: TaskContext) -> SinkWriter:
@@ -45,6 +49,8 @@ class Counts(SinkOperator[tuple[Any, Any]]):
 class _CountsWriter(SinkWriter):
     def __init__(self, context: TaskContext) -> None:
         self._values: dict[Any, Any] = {}
+        self._encoded = LatestPairs()
+        """Pairs that are newer than these values."""
         self._columns = Latest()
         self._of_columns: dict[Any, Any] = {}
         """The last values of keys, as far as they came in columns."""
@@ -54,6 +60,10 @@ class _CountsWriter(SinkWriter):
         self._is_checked = False
 
     def write(self, records: Any) -> None:
+        if type(records) is Batch:
+            if not self._has_columns and self._encoded.add(records):
+                return
+            records = records.decode()
         if is_columns(records):
             self._has_columns = True
             self._write_columns(records)
@@ -69,6 +79,7 @@ class _CountsWriter(SinkWriter):
             self._is_checked = True
             # A value that cannot travel is refused at once.
             Batch.from_list(records[:1], self._context.pickle)
+        self._decode()
         values, known = self._values, len(self._values)
         try:
             values.update(records)
@@ -81,6 +92,11 @@ class _CountsWriter(SinkWriter):
                 for key in nans:
                     del values[key]
                 self._write_one_by_one(records)
+
+    def _decode(self) -> None:
+        """Take in the pairs that came encoded."""
+        if (pairs := self._encoded.take()) is not None:
+            self._values.update((dict_key(key), value) for key, value in pairs.to_list())
 
     def _write_one_by_one(self, records: list[Any]) -> None:
         """Take pairs one by one, if keys may be NaN or some record is no pair."""
@@ -97,6 +113,7 @@ class _CountsWriter(SinkWriter):
             raise
 
     def prepare(self, _epoch: int) -> Any:
+        self._decode()
         self._update(self._columns.take())
         pieces = self._pieces()
         if not self._context.checkpoints:

@@ -8,6 +8,7 @@
 //! - [`accumulator`]: what a key has come to.
 //! - [`groups`]: what the keys have come to, which of them were touched, and copies of it.
 //! - [`aggregate`]: count, sum, min, max, mean and first per key.
+//! - [`latest`]: the last value of each key.
 //! - [`windows`]: when results of windows come and what is kept of them, of records as of columns.
 //! - [`window_aggregate`]: aggregates per key and window.
 //! - [`rolling`]: aggregates within spans that end at each record, of records ([`rolling_aggregate`]) as of columns.
@@ -17,6 +18,7 @@ pub mod aggregate;
 pub mod encoded;
 pub mod groups;
 pub mod keys;
+pub mod latest;
 pub mod problem;
 pub mod rolling;
 pub mod rolling_aggregate;
@@ -45,6 +47,7 @@ pub use groups::results::Update;
 pub use groups::touched::Touched;
 pub use groups::wanted::{Filter, Predicate, Term};
 pub use keys::{key, place, short, table};
+pub use latest::Latest;
 pub use problem::{AggregateError, Problem};
 pub use rolling::{CopiedRolling, Rolled, Rolling, Span};
 pub use rolling_aggregate::RollingAggregate;

@@ -78,7 +78,7 @@ mod _native {
     #[pymodule_export]
     use super::operators::joins::{Join, KeptRows};
     #[pymodule_export]
-    use super::operators::latest::Latest;
+    use super::operators::latest::{Latest, LatestPairs};
     #[pymodule_export]
     use super::operators::program::Program;
     #[pymodule_export]

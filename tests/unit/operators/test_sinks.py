@@ -5,6 +5,7 @@ import json
 import math
 import os
 import pickle
+import random
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,6 +19,7 @@ import pytest
 
 from engine.errors import CheckpointError, GraphError, OperatorError
 from engine.graph import SinkOperator, SinkWriter, TaskContext
+from engine.network import Batch
 from engine.testing import run
 from operators import source
 from operators.sinks import (
@@ -115,6 +117,87 @@ def test_counts_of_what_is_no_pair(task: Task) -> None:
     assert caught.traceback[-1].frame.f_locals["record"] == 5
     with pytest.raises(TypeError, match="unhashable"):
         writer.write([(["a"], 1)])
+
+
+KEYS = {
+    "texts": ["a", "b", "", "a" * 70, "\U0001f600"],
+    "equal numbers": [1, True, 1.0, np.float64(1), 0, -0.0, 2**70, 1e20, 10**20],
+    "NaN": [math.nan, np.float64("nan"), Decimal("nan"), None, 0],
+    "tuples": [(1, "a"), (True, "a"), (1.0, "b"), (), ((),), (math.nan,)],
+    "other types": [b"a", "a", datetime.date(2026, 1, 2), Decimal("1.0"), 1, frozenset({1}), 1.5],
+}
+
+
+def in_form(form: str, pairs: list[Any]) -> Any:
+    if form == "list":
+        return pairs
+    if form == "encoded":
+        return Batch.from_list(pairs, False)
+    keys, values = zip(*((str(key), str(value)) for key, value in pairs), strict=True)
+    columns = pa.record_batch({"key": keys, "value": values})
+    return columns if form == "columns" else Batch.from_columns(columns)
+
+
+@pytest.mark.parametrize("keys", KEYS)
+@pytest.mark.parametrize("restored", [False, True])
+@pytest.mark.parametrize("seed", range(5))
+def test_counts_of_encoded_pairs_are_those_of_lists(
+    task: Task, keys: str, restored: bool, seed: int
+) -> None:
+    """The same keys, in the same order and form, whichever way the batches come."""
+    chance = random.Random(f"{keys} {seed}")
+    values = [1, "a", None, [1], {"a": 1}, ("x" * 40, 2), 2**70]
+    context = replace(task(), checkpoints=restored)
+    writers = [Counts().open(context) for _ in range(3)]
+    forms = ["list", "encoded"]
+    for at in range(8):
+        pairs = [
+            (chance.choice(KEYS[keys]), chance.choice(values)) for _ in range(chance.randint(1, 9))
+        ]
+        for writer, form in zip(writers, [*forms, chance.choice(forms)], strict=True):
+            writer.write(in_form(form, pairs))
+        if restored and at in (3, 5):
+            kept = [writer.prepare(at) for writer in writers]
+            writers = [Counts().open(context) for _ in range(3)]
+            for writer, prepared in zip(writers, kept, strict=True):
+                writer.restore(at, [(at, prepared)])
+    of_lists, *others = (
+        # Of lists, NaN goes to the end when it comes again.
+        sorted(
+            map(repr, Counts().commit(9, [final(writer)]).items()),
+            key=lambda item: item.startswith("(nan"),
+        )
+        for writer in writers
+    )
+    assert of_lists
+    assert others == [of_lists, of_lists]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_counts_take_every_form_in_any_order(task: Task, seed: int) -> None:
+    chance = random.Random(seed)
+    writer, expected = Counts().open(task()), {}
+    for at in range(12):
+        pairs = [(chance.choice("abcdefgh"), f"{at} {n}") for n in range(chance.randint(1, 5))]
+        form = chance.choice(["list", "encoded", "columns", "encoded columns"])
+        writer.write(in_form(form, pairs))
+        expected.update(pairs)
+    assert Counts().commit(1, [final(writer)]) == expected
+
+
+@pytest.mark.parametrize("bad", [5, (1,), (1, 2, 3), {1: 2}, (["a"], 1), ({}, 1)])
+@pytest.mark.parametrize("before", [0, 1])
+def test_counts_of_what_is_no_pair_fail_as_those_of_lists(
+    task: Task, bad: Any, before: int
+) -> None:
+    pairs = [*[("a", 1)] * before, bad, ("b", 2)]
+    told = []
+    for form in ("list", "encoded"):
+        context = task()
+        with pytest.raises(TypeError) as caught:
+            Counts().open(context).write(in_form(form, pairs))
+        told.append((str(caught.value), context.failing.record))
+    assert told[0] == told[1]
 
 
 def test_discard_counts(task: Task) -> None:

@@ -57,6 +57,17 @@ pub(crate) enum Bytes {
     Apart(Box<[u8]>),
 }
 
+impl Bytes {
+    /// Takes the place of what it was; in the same memory if the length is the same.
+    #[inline]
+    pub(crate) fn set(&mut self, bytes: &[u8]) {
+        match self {
+            Self::Apart(before) if before.len() == bytes.len() => before.copy_from_slice(bytes),
+            _ => *self = bytes.into(),
+        }
+    }
+}
+
 impl From<&[u8]> for Bytes {
     fn from(bytes: &[u8]) -> Self {
         let mut copied = [0; IN_PLACE];
