@@ -170,6 +170,7 @@ fuzz: ## random bytes, guided by coverage, into the decoders; FUZZ_SECONDS=60 in
 	done
 
 CHAOS_SEEDS ?= 0-99
+chaos kafka-kills: export TESTS := whole
 chaos: $(BUILT) ## drivers and workers killed, stopped and cut off at seeded moments, on each runtime; CHAOS_SEEDS=0-99
 	CHAOS_SEEDS=$(CHAOS_SEEDS) HOSTILE_REQUESTS=2000 $(BIN)/python -m pytest -q -s --timeout 600 tests/faults/test_chaos.py tests/faults/test_nodes_come.py tests/faults/test_recovery.py tests/faults/test_features.py tests/faults/test_partitions.py \
 		tests/faults/test_checkpoint_storage.py tests/unit/driver/test_recovery.py tests/faults/test_node_lost.py tests/faults/test_serving.py \

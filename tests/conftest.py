@@ -76,10 +76,12 @@ def pytest_unconfigure() -> None:
 @pytest.hookimpl(tryfirst=True)  # before those of pytest-xdist, which read the marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what only `make test-all` runs, and group the others."""
-    left_out = [item for item in items if not part.has(item)]
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if part.has(item)]
+    kept: dict[bool, list[pytest.Item]] = {True: [], False: []}
+    for item in items:
+        kept[part.has(item)].append(item)
+    if kept[False]:
+        config.hook.pytest_deselected(items=kept[False])
+        items[:] = kept[True]
     _group(items)
     if config.getoption("loadgroup", False):  # what takes longest begins first
         items.sort(key=_is_in_file)

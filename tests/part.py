@@ -40,11 +40,16 @@ def _place(axis: pytest.Mark, params: Mapping[str, object]) -> int:
     names = names.split(",") if isinstance(names, str) else names
     wanted = [params[name.strip()] for name in names]
     for place, cell in enumerate(cells):
-        values = [cell] if len(names) == 1 else cell
+        if isinstance(cell, PARAM):
+            values = cell.values
+        else:
+            values = [cell] if len(names) == 1 else cell
         if all(value is other for value, other in zip(values, wanted, strict=True)):
             return place
     raise LookupError(f"{wanted} are not on the axis {names}: is it a list?")
 
 
+PARAM = type(pytest.param())
+"""What `pytest.param` makes: a cell with marks or a name."""
 FEW = 5
 """The fewest examples: where there are no more for the whole, `make test` has all."""

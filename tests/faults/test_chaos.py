@@ -175,14 +175,20 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Setting]
 
 
 RAY_SEEDS = seeds() if "CHAOS_SEEDS" in os.environ else [0, 5]
-"""Or two attacks, each another: a job on Ray takes ten times as much work as a local one."""
+"""Or two attacks, each another: a job on Ray takes ten times as much work as a local one. Of these
+`make test` runs the first."""
 
 
 @pytest.mark.parametrize(
     ("runtime", "seed"),
     [
         *(("local", seed) for seed in seeds()),
-        *(pytest.param("ray", seed, marks=pytest.mark.ray) for seed in RAY_SEEDS),
+        *(
+            pytest.param(
+                "ray", seed, marks=[pytest.mark.ray, *([pytest.mark.again_on_ray] if place else [])]
+            )
+            for place, seed in enumerate(RAY_SEEDS)
+        ),
     ],
 )
 def test_a_seeded_moment(

@@ -35,6 +35,7 @@ PARTITIONS = 4
 
 
 @pytest.mark.timeout(3600)
+@pytest.mark.table(2)
 @pytest.mark.parametrize("seed", seeds("0-1", "KAFKA_SEEDS"))
 def test_each_number_of_each_word_is_committed_once(
     seed: int, kafka: Broker, tmp_path: Path

@@ -21,6 +21,7 @@ MOST_KILLS = 4
 
 
 @pytest.mark.timeout(900)
+@pytest.mark.table(3)
 @pytest.mark.parametrize("seed", seeds("0-2"))
 def test_what_was_killed_has_lost_and_doubled_nothing(seed: int, tmp_path: Path) -> None:
     chance = random.Random(f"partitions {seed}")

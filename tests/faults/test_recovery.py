@@ -130,6 +130,7 @@ def kill(process: psutil.Process) -> None:
 
 
 @pytest.mark.timeout(900)
+@pytest.mark.table(2)
 @pytest.mark.parametrize("seed", seeds("0-1"))
 @pytest.mark.parametrize(
     ("runtime", "storage"),

@@ -135,6 +135,7 @@ def workers() -> list[psutil.Process]:
     return found
 
 
+@pytest.mark.table(3)
 @pytest.mark.parametrize("seed", seeds("0-2"))
 def test_workers_are_killed_under_load(seed: int, tmp_path: Path) -> None:
     """Each request ends, with its own answer, a 503, or its connection; then it serves again."""

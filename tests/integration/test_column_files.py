@@ -95,6 +95,7 @@ CASES = list(product(MODES, PARTITIONS, [False, True], DATA))
 """All of a folder; of S3 each seventh, in which each two of the values occur together."""
 
 
+@pytest.mark.table(7)
 @pytest.mark.parametrize(
     ("place", "mode", "partition_by", "rollover", "data"),
     [*(("folder", *case) for case in CASES), *(("s3", *case) for case in CASES[::7])],
