@@ -49,6 +49,7 @@ WAYS = {
 }
 
 
+@pytest.mark.table(2)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_nothing_is_left_of_a_thousand_calls(

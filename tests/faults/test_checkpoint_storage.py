@@ -141,6 +141,7 @@ def numbers(hold: Path, context: TaskContext, position: int | None) -> Iterator[
         yield At(number + 2, [number])
 
 
+@pytest.mark.table(2)
 @pytest.mark.parametrize("loses", [False, True], ids=["all live", "a worker dies"])
 @pytest.mark.parametrize("away", ["answers 503", "is silent"])
 def test_files_in_an_s3_that_is_away_are_late_and_nothing_else(
@@ -205,6 +206,7 @@ def exchange(one: Path, other: Path) -> None:
         raise OSError(ctypes.get_errno(), "they could not be exchanged", str(one), None, str(other))
 
 
+@pytest.mark.table(2)
 @pytest.mark.parametrize("running", [False, True], ids=["all sources end", "one goes on"])
 @pytest.mark.parametrize("trouble", ["a file", "answers 403", "answers 503", "is silent"])
 def test_a_job_ends_whose_last_checkpoint_has_nowhere_to_go(

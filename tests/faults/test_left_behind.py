@@ -48,6 +48,7 @@ def run_until_at_work(started: Driver, mark: Path) -> None:
     time.sleep(0.2)
 
 
+@pytest.mark.table(2)
 @pytest.mark.parametrize(
     ("work", "processes"),
     [
@@ -86,6 +87,7 @@ def test_what_a_function_does(
         assert list(out.iterdir()) == []
 
 
+@pytest.mark.table(2)
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 @pytest.mark.parametrize("stopped", ["worker", "workers", "server"])
 def test_what_is_stopped(stopped: str, number: signal.Signals, tmp_path: Path) -> None:
@@ -135,6 +137,7 @@ def test_the_fork_server_is_killed(tmp_path: Path) -> None:
         assert list(out.iterdir()) == []
 
 
+@pytest.mark.table(5)
 @pytest.mark.parametrize("seed", range(10))
 def test_killed_while_the_workers_start(seed: int, tmp_path: Path) -> None:
     out, mark, temporary = tmp_path / "out", tmp_path / "mark", tmp_path / "tmp"

@@ -129,6 +129,7 @@ SINKS: dict[str, Callable[[Path], Any]] = {
 }
 
 
+@pytest.mark.table(2)
 @pytest.mark.parametrize("sink", SINKS)
 @pytest.mark.parametrize("how", ["killed", "cancelled"])
 @pytest.mark.parametrize("checkpoints", [False, True])

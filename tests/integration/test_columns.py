@@ -41,6 +41,7 @@ def counted_as_records(total: int, parallelism: int) -> dict[str, int]:
     return counts
 
 
+@pytest.mark.table(2)
 @pytest.mark.parametrize("transport", ["shm", "tcp"])
 @pytest.mark.parametrize("parallelism", [1, 2])
 @pytest.mark.parametrize("coded", [False, True])

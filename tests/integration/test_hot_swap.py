@@ -45,6 +45,7 @@ def test_five_swaps_under_a_hundred_thousand_records_a_second(runtime: str) -> N
     assert outcome.around_swaps.records > 0 or not outcome.outside.records
 
 
+@pytest.mark.table(2)
 @pytest.mark.parametrize("transport", ["shm", "ipc", "tcp"])
 @pytest.mark.parametrize("in_background", [True, False])
 def test_several_tasks_over_any_channel(transport: str, in_background: bool) -> None:

@@ -247,6 +247,7 @@ WRONG: dict[str, Callable[[Request], Any]] = {
 }
 
 
+@pytest.mark.table(2)
 @pytest.mark.parametrize("tasks", [1, 2])
 @pytest.mark.parametrize("form", ["map", "flat_map", "map_batches", "map_async"])
 def test_nothing_that_a_handler_returns_ends_the_job(form: str, tasks: int) -> None:

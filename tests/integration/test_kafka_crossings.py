@@ -54,6 +54,7 @@ def failing_columns(batch: Any) -> Any:
     return batch
 
 
+@pytest.mark.table(2)
 @pytest.mark.parametrize("form", [Json(), Json({"n": "int64"})])
 @pytest.mark.parametrize("parallelism", [1, 2])
 def test_dead_letters_and_records_are_there_once_after_failures(
@@ -213,6 +214,7 @@ def by_number(key: bytes | None, partitions: int) -> int:
     return int(key) % partitions
 
 
+@pytest.mark.table(2)
 @pytest.mark.parametrize("partitioner", ["murmur2_random", by_number])
 @pytest.mark.parametrize("exactly_once", [True, False])
 def test_a_topic_that_grows_while_it_is_written(

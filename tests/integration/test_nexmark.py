@@ -28,6 +28,7 @@ from tests.nexmark import Oracle, in_order, rows_of
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
 
+@pytest.mark.table(2)
 @pytest.mark.parametrize("transport", ["shm", "tcp"])
 @pytest.mark.parametrize(("name", "api"), [("q5", "columnar"), ("q7", "per_record")])
 def test_processes_answer_as_the_oracle(

@@ -241,6 +241,7 @@ def test_a_source_that_is_idle_takes_little_time_and_ends_at_once(
     assert spent < 0.5 * elapsed  # of all threads; a loop that does not wait takes all of it
 
 
+@pytest.mark.table(2)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("parallelism", [(2, 3, 1), (1, 1, 2)])
 def test_a_job_that_is_stopped_goes_on_at_any_parallelism(

@@ -50,6 +50,7 @@ def numbers(context: TaskContext) -> Iterator[int]:
     yield from range(context.index, 100, context.parallelism)
 
 
+@pytest.mark.table(2)
 @pytest.mark.parametrize("transport", ["auto", "tcp"])
 @pytest.mark.parametrize("ordered", [True, False])
 def test_calls_then_state(transport: str, ordered: bool) -> None:

@@ -165,6 +165,7 @@ def _with(
     return {**parts, ("entries", "kept"): b"".join(bytes(each) for each in made.to_parts())}
 
 
+@pytest.mark.table(4)
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("kind", VALUES)
 @pytest.mark.parametrize("program", PROGRAMS)
