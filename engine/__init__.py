@@ -1,45 +1,13 @@
 """Oka: a streaming dataflow engine. Pipelines in Python, records moved by Rust."""
 
-from engine.config import JobConfig
-from engine.errors import (
-    ChannelLost,
-    ConfigError,
-    DriverLost,
-    EngineError,
-    GraphError,
-    JobCancelled,
-    JobStopped,
-    ModelError,
-    OperatorError,
-    PlacementError,
-    StartError,
-    WorkerLost,
-)
-from engine.installation.shadows import refuse_others
-from engine.job import JobHandle, execute, submit
-from engine.report.result import JobResult
-from engine.report.statistics import JobStatistics, Latency
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "ChannelLost",
-    "ConfigError",
-    "DriverLost",
-    "EngineError",
-    "GraphError",
-    "JobCancelled",
-    "JobConfig",
-    "JobHandle",
-    "JobResult",
-    "JobStatistics",
-    "JobStopped",
-    "Latency",
-    "ModelError",
-    "OperatorError",
-    "PlacementError",
-    "StartError",
-    "WorkerLost",
-    "execute",
-    "submit",
-]
+from engine.installation.names import of_api
+from engine.installation.shadows import refuse_others
+
+if TYPE_CHECKING:
+    from engine.api import *
+else:  # type checkers would take any name for one of this module
+    __getattr__, __dir__ = of_api(__name__)
 
 refuse_others()

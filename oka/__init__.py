@@ -18,18 +18,19 @@ from typing import TYPE_CHECKING, Any
 import engine
 
 if TYPE_CHECKING:
-    import operators
-    from engine import *
+    from engine import api as of_engine
+    from engine.api import *
     from engine.gateway import Request, Response
     from engine.model import Model
     from engine.s3 import S3
     from oka import errors, formats, kafka, patterns, sinks, sources, testing
-    from operators import *
+    from operators import api as of_operators
+    from operators.api import *
 
     __all__ = ["S3", "Model", "Request", "Response"]
     __all__ += ["errors", "formats", "kafka", "patterns", "sinks", "sources", "testing"]
-    __all__ += engine.__all__
-    __all__ += operators.__all__
+    __all__ += of_engine.__all__
+    __all__ += of_operators.__all__
 else:  # type checkers would take any name for one of this module
 
     def __getattr__(name: str) -> Any:
@@ -37,7 +38,8 @@ else:  # type checkers would take any name for one of this module
         if name in _MODULES:
             return import_module(f"{__name__}.{name}")
         if name == "__all__":
-            found = [*_MODULES, *_ELSEWHERE, *engine.__all__, *import_module("operators").__all__]
+            found = [*_MODULES, *_ELSEWHERE]
+            found += import_module("engine").__all__ + import_module("operators").__all__
         else:
             found = getattr(_package(name), name)
         globals()[name] = found
@@ -46,16 +48,14 @@ else:  # type checkers would take any name for one of this module
 
 def _package(name: str) -> Any:
     """The module that has the object."""
-    if name in engine.__all__:
-        return engine
     if name in _ELSEWHERE:
         return import_module(_ELSEWHERE[name])
-    # What Python itself asks for, such as __path__, loads nothing.
-    operators = None if name.startswith("__") else import_module("operators")
-    if operators is None or name not in operators.__all__:
-        message = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(message, name=name, obj=sys.modules[__name__])
-    return operators
+    if not name.startswith("__"):  # what Python itself asks for, such as __path__, loads nothing
+        for package in map(import_module, (engine.__name__, "operators")):
+            if name in package.__all__:
+                return package
+    message = f"module {__name__!r} has no attribute {name!r}"
+    raise AttributeError(message, name=name, obj=sys.modules[__name__])
 
 
 def __dir__() -> list[str]:

@@ -13,7 +13,7 @@ import engine.testing
 from engine.errors import GraphError
 from engine.gateway import Request
 from operators import TaskContext, combine, source
-from operators.combine import Combine
+from operators.combined import Combine
 from operators.sinks import Collect
 from operators.sources import Collection
 
