@@ -96,7 +96,7 @@ FEATURES: dict[str, Callable[[Stream[Any]], Stream[Any]]] = {
 """Each job is also stopped with a savepoint."""
 
 
-@pytest.mark.table(3)
+@pytest.mark.table(4)
 @pytest.mark.parametrize("feature", FEATURES)
 @pytest.mark.parametrize("added", ["running", "stopped"])
 @pytest.mark.parametrize("parallelism", [(1, 2), (2, 1), (2, 2), (3, 2)])

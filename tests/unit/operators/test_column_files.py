@@ -100,7 +100,7 @@ def written(sink: Any, *batches: Any) -> None:
     run(source(Collection(list(batches))).sink(sink), batch_size=2)
 
 
-@pytest.mark.table(2)
+@pytest.mark.table(4)
 @kinds
 @pytest.mark.parametrize("schema", SCHEMAS)
 @pytest.mark.parametrize("records", RECORDS)

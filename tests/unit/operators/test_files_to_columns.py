@@ -149,7 +149,7 @@ def test_files_whose_headers_differ(
             read(files)
 
 
-@pytest.mark.table(2)
+@pytest.mark.table(3)
 @pytest.mark.parametrize("part_bytes", [1, 2, 3, 7, 10, 64, 1000])
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("last", [True, False])

@@ -100,7 +100,7 @@ WAYS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.table(2)
+@pytest.mark.table(6)
 @pytest.mark.parametrize("parallelism", [1, 3])
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", VALUES)

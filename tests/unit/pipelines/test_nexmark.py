@@ -31,7 +31,7 @@ def oracle(events: Events = EVENTS) -> Oracle:
     return Oracle(events)
 
 
-@pytest.mark.table(2)
+@pytest.mark.table(4)
 @pytest.mark.parametrize(
     ("events", "parallelism", "batch_size"),
     [(EVENTS, 1, 1000), (FEW, 2, 1), (DISORDER, 2, 7), (DISORDER, 4, 1000)],

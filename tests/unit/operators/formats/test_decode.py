@@ -100,7 +100,7 @@ def ordered(records: list[Any]) -> list[Any]:
     return sorted(records, key=repr)
 
 
-@pytest.mark.table(2)
+@pytest.mark.table(5)
 @kinds
 @parallelism
 @batch_size
@@ -121,7 +121,7 @@ def test_with_skip_they_are_left_out_and_counted(
     assert result.statistics.source_records == len(good)
 
 
-@pytest.mark.table(2)
+@pytest.mark.table(5)
 @kinds
 @parallelism
 @batch_size
@@ -176,7 +176,7 @@ def test_the_source_has_one_name_and_one_parallelism() -> None:
     assert (first.name, first.parallelism, first.errors) == ("in", 1, 1)
 
 
-@pytest.mark.table(2)
+@pytest.mark.table(3)
 @pytest.mark.parametrize("rate", [None, 2000.0])
 @kinds
 @pytest.mark.parametrize(("before", "after"), [(1, 3), (3, 2), (2, 2)])

@@ -107,7 +107,7 @@ def checked(found: list[pa.RecordBatch]) -> list[str]:
     return in_order(list(row.values()) for batch in found for row in batch.to_pylist())
 
 
-@pytest.mark.table(3)
+@pytest.mark.table(10)
 @pytest.mark.parametrize("parallelism", [1, 2, 3])
 @pytest.mark.parametrize(("kind", "how"), JOINS)
 @pytest.mark.parametrize(

@@ -172,7 +172,7 @@ def check(stream: Stream[Any], columns: bool, wanted: Any, **settings: Any) -> N
 
 
 @joins
-@pytest.mark.table(2)
+@pytest.mark.table(9)
 @pytest.mark.parametrize("disorder", [0, DISORDER])
 @pytest.mark.parametrize(
     ("keys", "types"),

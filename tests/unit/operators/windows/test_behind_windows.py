@@ -84,7 +84,7 @@ def values(rows: Sequence[Any], name: str) -> Counter[tuple[Any, int]]:
     return Counter((row["key"], row[name]) if isinstance(row, dict) else row[:2] for row in rows)
 
 
-@pytest.mark.table(2)
+@pytest.mark.table(5)
 @pytest.mark.parametrize("parallelism", [1, 2])
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("kind", KINDS)
@@ -123,7 +123,7 @@ def test_sessions_begin_with_the_last_instant(kind: str) -> None:
         assert told[1:] == (100, 9.999999, 110.999999)
 
 
-@pytest.mark.table(2)
+@pytest.mark.table(5)
 @pytest.mark.parametrize("parallelism", [1, 2])
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("kind", KINDS)
