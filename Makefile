@@ -118,7 +118,7 @@ rust-test: $(INSTALLED) loom ## tests of the crates
 	$(call of-crates)
 
 loom: ## the lock-free ring under every interleaving of its threads
-	cargo test $(CHECKED) --package oka-ring-loom --lib
+	cargo test $(CHECKED) --config rust/loom.toml --package oka-ring-loom --lib
 
 # Three processes: two have all tests on Ray, which wait for most of their time, and begin first, as they take longest. More
 # would fall behind where there are two cores, and tests wait with limits.
