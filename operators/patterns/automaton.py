@@ -113,14 +113,44 @@ class Automaton:
 
     @property
     def is_selective(self) -> bool:
-        """Whether an event of which no condition holds changes nothing, whatever came before."""
+        """Whether an event of which no condition holds may be missed, whatever came before."""
         start = self.states[self.start]
         others = (each for each in self.states if each.number not in (self.start, self._final))
         return (
             not self.reads_matched
             and not self.outcome(start, 0).takes
-            and all(self.outcome(state, 0) is STAYS for state in others)
+            and all(self._may_miss(state) for state in others)
         )
+
+    def _may_miss(self, state: State) -> bool:
+        """Whether a match in this state may miss an event of which no condition holds.
+
+        It would stay there, or go on in states that do together what this one does: a repetition
+        that suffices leaves the next stage to another state when an event passes.
+        """
+        passed = self.outcome(state, 0)
+        if passed is STAYS:
+            return True
+        if passed.takes or passed.completes:
+            return False
+        then = [*passed.moves, *[state.number] * passed.stays]
+        bits = state.bits
+        for number in then:
+            bits |= self.states[number].bits
+        if bits.bit_count() > _MOST_BITS:
+            return False
+        masks = (true for true in range(bits + 1) if not true & ~bits)
+        return all(self._step([state.number], true) == self._step(then, true) for true in masks)
+
+    def _step(self, numbers: list[int], true: int) -> tuple[list[Any], list[int]]:
+        """What becomes of a match in these states: how it takes an event, and where it waits."""
+        takes: list[Any] = []
+        waits: list[int] = []
+        for number in numbers:
+            found = self._outcome(self.states[number], true)
+            takes += found.takes
+            waits += [*found.moves, *[number] * found.stays, *[self._final] * found.completes]
+        return sorted(takes, key=repr), sorted(waits)
 
     def outcome(self, state: State, true: int) -> Outcome:
         """What an event does for which of the state's conditions these hold."""
@@ -335,3 +365,7 @@ def both(*tests: Test) -> Test:
 
 ALWAYS = Test(0, lambda true: True)  # noqa: ARG005 - whatever holds
 NEVER = no(ALWAYS)
+
+
+_MOST_BITS = 8
+"""So many conditions are tried in all combinations."""

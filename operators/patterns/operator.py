@@ -182,9 +182,10 @@ class _Patterns(BatchFunction):
         if None in times or min(known, default=watermark_us) <= watermark_us:
             batch, known = self._in_time(batch, times)
         records = list(map(itemgetter(1), batch)) if self._operator.paired else batch
-        waiting = zip(known, self._numbers, map(self._key, batch), records, strict=False)
-        concerned = self._matcher.concerned(records)
-        add(waiting if concerned is None else compress(waiting, concerned))
+        if (concerned := self._matcher.concerned(records)) is not None:
+            known, batch = list(compress(known, concerned)), list(compress(batch, concerned))
+            records = list(compress(records, concerned)) if self._operator.paired else batch
+        add(zip(known, self._numbers, map(self._key, batch), records, strict=False))
 
     def _in_time(
         self, batch: list[Any], times: Sequence[int | None]

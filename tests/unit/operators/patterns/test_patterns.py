@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -25,7 +26,7 @@ from operators.patterns import (
 )
 from operators.sinks import Collect
 from operators.sources import Collection
-from tests.patterns import flat, matches
+from tests.patterns import flat, matches, search
 from tests.windowing import Event, Tasks, us
 
 NAN = float("nan")
@@ -240,6 +241,33 @@ def test_events_that_concern_no_stage_do_not_wait() -> None:
     function = matches(AB).inputs[0].source.operator.open(TaskContext("t", 0, 1, 100, "job"))
     function.process([("k", 3, 3), ("l", 2, 3), ("k", 1, 1), ("k", 2, 9)])
     assert [key for key, _ in function.snapshot().items()] == ["k"]
+
+
+@pytest.mark.parametrize(
+    ("stages", "waits"),
+    [
+        ([FollowedBy("b", is_(2), times=(1, None)), FollowedBy("d", is_(5))], False),
+        ([FollowedBy("b", is_(2), optional=True), FollowedBy("d", is_(5))], False),
+        ([FollowedBy("b", is_(2), (1, 3)), NotFollowedBy("c", is_(4)), Stage("d", is_(5))], False),
+        ([FollowedByAny("b", is_(2), times=(2, None)), FollowedByAny("d", is_(5))], False),
+        ([FollowedBy("b", is_(2), (1, None), contiguity="next"), Stage("d", is_(5))], True),
+        ([FollowedBy("b", is_(2), times=(1, None)), Next("d", is_(5))], True),
+        ([FollowedBy("b", is_(2), times=(1, None)), Stage("d", lambda e: e[2] != 9)], True),
+    ],
+)
+def test_events_may_be_missed_in_a_repetition(stages: list[Stage], waits: bool) -> None:
+    pattern = Then(Stage("a", is_(1)), *stages)
+    stream: Any = matches(pattern)
+    function = stream.inputs[0].source.operator.open(TaskContext("t", 0, 1, 100, "job"))
+    function.process([("l", 2, 3), ("k", 1, 1)])
+    assert {key for key, _ in function.snapshot().items()} == ({"k", "l"} if waits else {"k"})
+    kinds = [1, 3, 2, 3, 3, 2, 4, 3, 2, 3, 5, 1, 2, 3, 2, 2, 5, 3]
+    events = [("k", at, kind) for at, kind in enumerate(kinds)]
+    wanted = search(pattern, events, None)
+    batches: Any = Tasks(stream).take([*events, 99])
+    found = [flat(each) for batch in batches for each in batch]
+    assert Counter(map(repr, found)) == Counter(map(repr, wanted))
+    assert found
 
 
 def test_a_key_with_too_many_matches_fails_the_job() -> None:
