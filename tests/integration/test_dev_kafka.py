@@ -77,6 +77,7 @@ def test_a_broker_from_up_to_down(folder: Path) -> None:
     assert oka(folder, "down", "kafka") == (0, "Kafka does not run\n")
 
 
+@pytest.mark.table(2)
 @pytest.mark.parametrize(
     ("moment", "number"),
     [

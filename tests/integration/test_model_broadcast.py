@@ -120,7 +120,7 @@ def test_a_model_in_a_bucket(via: Any, bucket: str, tmp_path: Path) -> None:
     assert (there["checksum"], there["parts"]) == (here["checksum"], 3)
 
 
-@pytest.mark.table(3)
+@pytest.mark.table(5)
 @pytest.mark.ray
 @pytest.mark.usefixtures("ray_cluster")
 @pytest.mark.parametrize(

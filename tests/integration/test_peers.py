@@ -38,12 +38,9 @@ def measure(peer: Peer, parallelism: int = 1, rate: float | None = None) -> Meas
     return peer.measure(case, Run(seconds=seconds, warmup=0.2, rate=rate, seed=0))
 
 
-def marks_of(peer: Peer, parallelism: int) -> list[pytest.MarkDecorator]:
-    """Each cell on Ray starts a cluster: one of them shows what the others need of it."""
-    if not peer.system.startswith("ray_"):
-        return []
-    is_shown = peer.system == "ray_actor_calls" and parallelism == 2
-    return [pytest.mark.ray, *([] if is_shown else [pytest.mark.again_on_ray])]
+def marks_of(peer: Peer) -> list[pytest.MarkDecorator]:
+    """Each cell on Ray starts a cluster."""
+    return [pytest.mark.ray, pytest.mark.again_on_ray] if peer.system.startswith("ray_") else []
 
 
 @pytest.mark.parametrize(
@@ -53,7 +50,7 @@ def marks_of(peer: Peer, parallelism: int) -> list[pytest.MarkDecorator]:
             each,
             parallelism,
             id=f"{each.system}-{each.api}-{parallelism}",
-            marks=marks_of(each, parallelism),
+            marks=marks_of(each),
         )
         for each in PEERS
         if each not in JVM_PEERS  # test_jvm_peers.py gives them the time that they need

@@ -432,7 +432,7 @@ def test_a_job_outlives_a_link_that_is_cut(cluster: Cluster) -> None:
     assert cluster.nodes().keys() == {host.address for host in cluster.network.hosts}
 
 
-@pytest.mark.table(2)
+@pytest.mark.again_on_ray
 @needs_hosts
 @pytest.mark.ray
 @pytest.mark.timeout(900)

@@ -40,6 +40,7 @@ def compare(work: str, folder: Path) -> None:
     assert "has" in bench("--work", work, "--json", file).output  # nothing is measured again
 
 
+@pytest.mark.table(2)
 @pytest.mark.parametrize("work", [work for work in connectors.WORKS if work not in OF_KAFKA])
 def test_each_work_is_a_row_of_each_system_that_is_here(work: str, tmp_path: Path) -> None:
     compare(work, tmp_path)
@@ -50,6 +51,7 @@ def test_a_work_of_kafka_starts_its_broker(tmp_path: Path) -> None:
     compare(OF_KAFKA[0], tmp_path)
 
 
+@pytest.mark.table(2)
 @pytest.mark.parametrize("work", OF_KAFKA[1:])
 def test_each_work_of_kafka_is_a_row_too(
     work: str, kafka: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
