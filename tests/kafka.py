@@ -109,11 +109,22 @@ class Broker(Kafka):
 
     def _end(self, partition: Any) -> int:
         """The offset behind all messages, of open transactions, too."""
+        from confluent_kafka import KafkaException
         from confluent_kafka.admin import OffsetSpec
 
         admin = self.admin()
-        (asked,) = admin.list_offsets({partition: OffsetSpec.latest()}).values()
-        return int(asked.result(60).offset)
+
+        def told() -> list[int]:
+            (asked,) = admin.list_offsets({partition: OffsetSpec.latest()}).values()
+            try:
+                return [int(asked.result(60).offset)]
+            except KafkaException as error:  # the broker lists a new topic before it leads it
+                if error.args[0].name() != "NOT_LEADER_FOR_PARTITION":
+                    raise
+                return []
+
+        (end,) = wait_until(told)
+        return end
 
     def delete_records(self, topic: str, before: int) -> None:
         """Delete the records of the topic's first partition in front of an offset."""
