@@ -1,7 +1,7 @@
 from typing import Any, SupportsFloat, SupportsIndex, final
 from typing_extensions import disjoint_base
 
-__all__ = ["Aggregate", "AggregateError", "AvroDecoder", "Batch", "Blob", "BlobNode", "BlobStatistics", "Cancelled", "ChannelLost", "Control", "DecodeError", "Digests", "EncodeError", "Finder", "Fold", "FrozenDict", "HttpGateway", "HttpReplies", "HttpStream", "InputStatistics", "Join", "JsonDecoder", "KeptRows", "KeyExtractError", "KeyedEntries", "Landing", "LatencyHistogram", "Latest", "LatestPairs", "Network", "NetworkError", "NetworkStatistics", "OutputGate", "OutputStatistics", "Paired", "Program", "ResourceError", "RollingAggregate", "S3Client", "StorageFailed", "TimeFunction", "WindowAggregate", "WindowFold", "WindowSpans", "columns_of_dicts", "decode_value", "dicts_of_rows", "encode_parts", "ipc_streams", "is_portable", "keyed_entries", "mapped", "needs", "partition", "plain_keys", "register_extensions", "take_rows", "use_precise_timers", "xxh3"]
+__all__ = ["Aggregate", "AggregateError", "AvroDecoder", "Batch", "Blob", "BlobNode", "BlobStatistics", "Cancelled", "ChannelLost", "Control", "DecodeError", "Digests", "EncodeError", "Finder", "Fold", "FrozenDict", "HttpGateway", "HttpReplies", "HttpStream", "InputStatistics", "Join", "JsonDecoder", "KeptRecords", "KeptRows", "KeyExtractError", "KeyedEntries", "Landing", "LatencyHistogram", "Latest", "LatestPairs", "Network", "NetworkError", "NetworkStatistics", "OutputGate", "OutputStatistics", "Paired", "Program", "ResourceError", "RollingAggregate", "S3Client", "StorageFailed", "TimeFunction", "WindowAggregate", "WindowFold", "WindowSpans", "columns_of_dicts", "decode_value", "dicts_of_rows", "encode_parts", "ipc_streams", "is_portable", "keyed_entries", "mapped", "needs", "partition", "plain_keys", "register_extensions", "take_rows", "use_precise_timers", "xxh3"]
 
 @final
 class Aggregate:
@@ -164,6 +164,8 @@ class Batch:
         """
         Number of the input, in the order of `connect`, that all its records came from.
         """
+    @input.setter
+    def input(self, /, input: int) -> None: ...
     @property
     def markers(self, /) -> list[int]:
         """
@@ -700,6 +702,56 @@ class JsonDecoder:
         """
         A pyarrow.RecordBatch of a row for each message that is not rejected, and the places of the others with
         a reason. None is a row of nulls.
+        """
+
+@final
+class KeptRecords:
+    """
+    Records of the left and of the right of a `Join`, encoded, under the numbers that it has given them.
+
+    Of each side: where the key of a record is, as for `Fold`; whether records come behind their keys, as pairs; the
+    path to the time, as for `WindowAggregate`, and what reads times that are no numbers there. Without a path records
+    have no times. One thread at a time.
+    """
+    def __new__(cls, /, left: "tuple[Any, ...]", right: "tuple[Any, ...]") -> KeptRecords: ...
+    @property
+    def key_count(self, /) -> int:
+        """
+        How many keys have a number.
+        """
+    def forget_other_keys(self, /, numbers: "set[int]") -> None:
+        """
+        Forgets all keys but those with these numbers, which they keep.
+        """
+    def keep(self, /, side: "int", batch: "Batch", numbers: "bytes", alone: "bool" = False) -> None:
+        """
+        Keeps the records of a batch under these numbers, 32 bits each; not those of number 0. Pairs of a key and a
+        record come where that is said of the side, unless they are `alone`.
+        """
+    def keys(self, /) -> "dict[int, Any]":
+        """
+        All keys by their numbers.
+        """
+    def number(self, /, key: "Batch") -> "int":
+        """
+        The number of the key that a batch consists of. Raises ValueError if it cannot be told from others here.
+        """
+    def pairs(self, /, lefts: "bytes", rights: "bytes") -> "Batch":
+        """
+        The pairs of these records of the left and of the right, encoded; None for number 0.
+        """
+    def read(self, /, side: "int", batch: "Batch") -> "tuple[bytes, bytes] | str":
+        """
+        The numbers of the keys of a batch, and the times in microseconds, 64 bits each; none where records have no
+        times. Or why they cannot be read here: nothing has happened then.
+        """
+    def remove(self, /, side: "int", numbers: "bytes") -> None:
+        """
+        Lets go of the records of a side with these numbers.
+        """
+    def take(self, /, side: "int", numbers: "bytes") -> "list[Any]":
+        """
+        The records of a side with these numbers.
         """
 
 @final

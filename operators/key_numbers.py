@@ -46,10 +46,15 @@ class KeyNumbers:
 
     def forget_others(self, rows: int, in_use: Callable[[], Iterable[int]]) -> None:
         """Forget keys without rows, if these are too many for this number of rows."""
-        if len(self._numbers) > 2 * rows + (_FEW if rows else 0):
+        if are_too_many(len(self._numbers), rows):
             used = set(in_use())
             self.of_numbers = {at: key for at, key in self.of_numbers.items() if at in used}
             self._numbers = {key: at for at, key in self.of_numbers.items()}
+
+
+def are_too_many(keys: int, rows: int) -> bool:
+    """Whether there are so many keys for this number of rows that others are to be forgotten."""
+    return keys > 2 * rows + (_FEW if rows else 0)
 
 
 FIRST_OTHER = 1 << 62

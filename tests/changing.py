@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from engine.graph.batch_operator import BatchFunction, BatchOperator
 from engine.graph.context import TaskContext
-from engine.network import partition
+from engine.network import Batch, partition
 from engine.state import KeyedState
 from operators import Change, Stream, source
 from operators.sources import Collection
@@ -29,9 +29,12 @@ WITH_KIND = SCHEMA.append(pa.field("kind", pa.string()))
 
 
 def side_of(what: Side, form: str) -> Any:
-    """A keyed stream or a table of such rows. `form`: records, columns, or undeclared columns."""
+    """A keyed stream or a table of such rows.
+
+    `form`: records, encoded records for a function that is lifted, columns, or undeclared columns.
+    """
     given = source(Collection([]))
-    if form == "records":
+    if form in ("records", "encoded"):
         if what == "stream":
             return given.with_event_time(1).key_by(0)
         timed = given.with_event_time(lambda change: change.record[1])
@@ -81,9 +84,9 @@ class Tasks:
         chosen = partition([row[0] for _, row in changes], len(self.functions))
         for index, function in enumerate(self.functions):
             own = [each for each, at in zip(changes, chosen, strict=True) if at == index]
-            is_first = self._form != "records" and not self._has_told[side]
+            is_first = self._form not in ("records", "encoded") and not self._has_told[side]
             if own or is_first:  # all tasks hear of the columns
-                found += results_of(function.process(Encoded(side, self._batch(side, own))))
+                found += results_of(function.process(self._batch(side, own)))
         self._has_told[side] = True
         return found
 
@@ -101,6 +104,13 @@ class Tasks:
         return [each for each in found if each is not None]
 
     def _batch(self, side: int, changes: list[tuple[str, Row]]) -> Any:
+        if self._form != "encoded":
+            return Encoded(side, self._given(side, changes))
+        batch = Batch.from_list([row for _, row in changes])
+        batch.input = side
+        return batch
+
+    def _given(self, side: int, changes: list[tuple[str, Row]]) -> Any:
         is_table = self._sides[side] == "table"
         if self._form == "records":
             if is_table:
@@ -126,6 +136,8 @@ class Tasks:
 
 def results_of(given: Any) -> list[Any]:
     """Changes as (kind, result), results as they are; of columns, too."""
+    if isinstance(given, Batch):
+        return given.to_list()
     if isinstance(given, list):
         return [(each.kind, each.record) if isinstance(each, Change) else each for each in given]
     found: list[Any] = []

@@ -6,30 +6,40 @@ stream, the others of the right.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
+from engine.config import Native
 from engine.graph.batch_operator import BatchFunction, BatchOperator
 from engine.graph.context import TaskContext
-from engine.network import partition
+from engine.network import Batch, partition
 from engine.state import KeyedState
 from operators import KeyedStream, Stream, source
 from operators.sources import Collection
 from tests.windowing import Event, Record, batches
 
+Form: TypeAlias = Literal["records", "columns", "encoded"]
+"""What tasks get and keep: objects, columns, or encoded records, for a function that is lifted."""
 
-def keyed(columns: bool = False) -> KeyedStream[Any, Any]:
+
+def keyed(form: Form = "records") -> KeyedStream[Any, Any]:
     """A stream of such records, or of columns of them."""
     records = source(Collection([]))
-    if not columns:
+    if form != "columns":
         return records.with_event_time(1).key_by(0)
     return records.to_columns(SCHEMA).with_event_time("time").key_by("key")
 
 
 SCHEMA = pa.schema([("key", pa.string()), ("time", pa.int64()), ("number", pa.int64())])
 """Of records as columns."""
+
+
+def function_of(form: Form) -> Callable[[Any, Any], Any] | None:
+    """The function of a join that shall get this form; it makes pairs of partners, as none does."""
+    return (lambda left, right: (left, right)) if form == "encoded" else None
 
 
 class Encoded(NamedTuple):
@@ -50,9 +60,10 @@ class JoinTasks:
         stream: Stream[Any],
         parallelism: int = 1,
         states: Iterable[KeyedState] = (),
-        columns: bool = False,
+        form: Form = "records",
+        native: Native = "auto",
     ) -> None:
-        self._columns = columns
+        self._form = form
         self.late: list[Record] = []
         self.functions: list[BatchFunction] = []
         operator = stream.inputs[0].source.operator
@@ -61,6 +72,7 @@ class JoinTasks:
         for index in range(parallelism):
             late = {"late": lambda records: self.late.extend(records_of(records))}
             context = TaskContext("t", index, parallelism, 1000, "job", side_outputs=late)
+            context = replace(context, native=native)
             function = operator.open(context)
             if states:
                 function.restore(KeyedState.share(states, index, parallelism))
@@ -80,12 +92,15 @@ class JoinTasks:
                 for index, function in enumerate(self.functions):
                     own = [each for each, at in zip(records, chosen, strict=True) if at == index]
                     if own:
-                        given += pairs_of(
-                            function.process(
-                                Encoded(side, columns_of(own) if self._columns else own)
-                            )
-                        )
+                        given += pairs_of(function.process(self._batch(side, own)))
             yield given
+
+    def _batch(self, side: int, records: list[Record]) -> Any:
+        if self._form == "encoded":
+            batch = Batch.from_list(records, pickle=True)
+            batch.input = side
+            return batch
+        return Encoded(side, columns_of(records) if self._form == "columns" else records)
 
     def end(self) -> list[Any]:
         """What is left at the end of the input."""
@@ -136,6 +151,8 @@ def pairs_of(given: Any) -> list[Any]:
     """Results as pairs."""
     if isinstance(given, list):
         return given
+    if isinstance(given, Batch):
+        return given.to_list()
     found = []
     for row in given.to_pylist():
         number = row["number"], row["number_right"]

@@ -7,6 +7,7 @@ raises. How a step fails is not written here: the function itself is called then
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -103,6 +104,40 @@ class Expression:
         (1, ([('call', [0], 'len')], ('return', 1)))
         """
         return self.arguments, _block_data(self.body)
+
+
+def of_pair(expression: Expression) -> Expression:
+    """The function of a pair in place of one of two arguments: `f(pair[0], pair[1])`.
+
+    >>> of_pair(Expression(2, Block((Step("+", (0, 1)),), Return(2)))).body.steps[-1]
+    Step(operation='+', operands=(2, 4), value=None)
+    """
+    taken = (
+        *(Step("constant", (), 0), Step("item", (0, 1))),
+        *(Step("constant", (), 1), Step("item", (0, 3))),
+    )
+    body = _renumbered(
+        expression.body, lambda register: 2 * register + 2 if register < 2 else register + 3
+    )
+    return Expression(1, Block((*taken, *body.steps), body.end))
+
+
+def _renumbered(block: Block, new: Callable[[Register], Register]) -> Block:
+    steps = tuple(
+        Step(
+            step.operation,
+            tuple(map(new, step.operands)),
+            _renumbered(step.value, new) if isinstance(step.value, Block) else step.value,
+        )
+        for step in block.steps
+    )
+    end = block.end
+    if isinstance(end, Return):
+        end = Return(new(end.register))
+    elif isinstance(end, Branch):
+        then, otherwise = _renumbered(end.then, new), _renumbered(end.otherwise, new)
+        end = Branch(new(end.condition), then, otherwise)
+    return Block(steps, end)
 
 
 def _block_data(block: Block) -> tuple[Any, ...]:

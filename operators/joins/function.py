@@ -3,10 +3,13 @@
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from engine.columns import is_columns, joined, slices
+from engine.expression.lift import Lifted, Refusal, lift
+from engine.expression.understood import understood
 from engine.graph.batch_operator import BatchFunction, BatchOperator
 from engine.graph.context import TaskContext
 from engine.graph.operator import Properties
@@ -15,6 +18,7 @@ from engine.network import Join as Matcher
 from engine.state import KeyedState
 from operators.changes.one_form import OneForm
 from operators.event_time import LATE, with_units_checked
+from operators.joins.encoded import JoinEncoded, PairFunction
 from operators.joins.joining import AT_THE_END, NEVER, SIDES, Joining, Results
 from operators.joins.records import JoinRecords
 
@@ -37,12 +41,16 @@ class Join(BatchOperator):
     @property
     def properties(self) -> Properties:
         """Its watermarks hold for the times of both partners."""
+        function = self.joining.function
         return Properties(
             accepts_encoded=True,
             accepts_columns=self.joining.takes_columns,
+            emits_encoded=self._is_lifted,
             two_inputs=True,
             outputs=(LATE, *self.sides),
             makes_watermarks=True,
+            functions=() if function is None or self.has_changes else ((function, 2),),
+            way="Python: has changes" if function is not None and self.has_changes else None,
             meaning={"kind": self.name, **self.joining.meaning, **self.meaning},
         )
 
@@ -50,6 +58,29 @@ class Join(BatchOperator):
     def meaning(self) -> dict[str, Any]:
         """Further settings that must be the same for the state to be usable."""
         return {}
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether changes come, or results are taken back."""
+        results = self.results((False, False))
+        return self.joining.has_changes or results.are_changes or results.are_rows
+
+    @cached_property
+    def _is_lifted(self) -> bool:
+        """Whether its function is understood: `properties` is asked for again and again."""
+        function = self.joining.function
+        if function is None or self.has_changes:
+            return False
+        return isinstance(lift(function, 2), Lifted)
+
+    def lifted(self, context: TaskContext) -> PairFunction | None:
+        """The function for Rust, if it is to run there and can."""
+        if not self._is_lifted or context.native == "off" or context.rescue is not None:
+            return None
+        found = understood(self)
+        if isinstance(found, Refusal):
+            return None
+        return PairFunction(self.name, self.joining, found[0], context)
 
     def open(self, context: TaskContext) -> BatchFunction:
         """The join in one task, without any record."""
@@ -71,13 +102,13 @@ class Join(BatchOperator):
         """What it gives, with these sides' records without a partner in side outputs."""
         return Results(aside)
 
-    def of_records(self, context: TaskContext) -> JoinRecords:
+    def of_records(
+        self, context: TaskContext, kind: type[JoinRecords] = JoinRecords
+    ) -> JoinRecords:
         """The state of a task for records."""
         results = self.results(_aside(context))
         matcher, keeps_joined = self.matcher(results.aside), self.keeps_joined
-        return JoinRecords(
-            self.name, self.joining, matcher, context, results, keeps_joined=keeps_joined
-        )
+        return kind(self.name, self.joining, matcher, context, results, keeps_joined=keeps_joined)
 
     def of_columns(self, context: TaskContext) -> "JoinColumns":
         """The state of a task for columns."""
@@ -102,7 +133,11 @@ class JoinFunction(BatchFunction):
         self._takes_columns = operator.joining.takes_columns
         inputs = operator.joining.inputs
         self._forms = [OneForm(each.key_of_columns, changes=each.changes) for each in inputs]
-        self._state: JoinRecords | JoinColumns = operator.of_records(context)
+        self._function = operator.lifted(context)
+        self.native = None if self._function is None else self._function.native
+        self._state: JoinRecords | JoinColumns = operator.of_records(
+            context, JoinRecords if self._function is None else JoinEncoded
+        )
         self._columns: JoinColumns | None = None
         self._watermark = NEVER
         self._told: int | None = None
@@ -111,6 +146,14 @@ class JoinFunction(BatchFunction):
 
     def process(self, batch: Any) -> Any:
         """The results that a batch of one input makes with all that has come."""
+        state: JoinRecords | JoinColumns = self._state
+        if self._function is not None and isinstance(state, JoinEncoded) and len(batch):
+            found = state.add(batch.input, batch)
+            if not isinstance(found, str):
+                self._put_aside(state)
+                self._function.native.native += len(batch)
+                return self._function(found)
+            self._leave(state, found)
         records = batch.decode()
         if not len(records) and not is_columns(records):  # markers alone, which are neither
             return []
@@ -125,6 +168,13 @@ class JoinFunction(BatchFunction):
         found = state.add(batch.input, records)
         self._put_aside(state)
         return self._operator.joining.made(found, self._context.failing)
+
+    def _leave(self, state: JoinEncoded, reason: str) -> None:
+        """Go on with objects, for good: something has come that is not read in Rust."""
+        if self.native is not None:
+            self.native.fell_back(reason)
+        self._state = of_objects = self._operator.of_records(self._context)
+        of_objects.take_over(state)
 
     def _of_columns(self, state: "JoinColumns", side: int, batch: Any) -> Any:
         """As `process`; also the results that waited until the columns were known."""
@@ -181,7 +231,13 @@ class JoinFunction(BatchFunction):
         """Go on with the state of these keys."""
         for schemas in state.all_columns or filter(None, [state.columns]):
             self._take_columns().learn(schemas)
-        self._state.restore(state.items())
+        try:
+            self._state.restore(state.items())
+        except ValueError:  # Rust cannot tell some key from others
+            if not isinstance(self._state, JoinEncoded):
+                raise
+            self._state = self._operator.of_records(self._context)
+            self._state.restore(state.items())
 
     def _state_of(self, records: Any) -> "JoinRecords | JoinColumns":
         """The state for them, which is of columns from the first of these on."""
@@ -222,6 +278,12 @@ class JoinFunction(BatchFunction):
         if self._columns is not None:
             for batch in found:
                 yield from slices(batch, most)
+                self._put_aside(self._state)
+            self._put_aside(self._state)
+            return
+        if self._function is not None and isinstance(self._state, JoinEncoded):
+            for pairs in found:
+                yield self._function(pairs)
                 self._put_aside(self._state)
             self._put_aside(self._state)
             return

@@ -48,7 +48,7 @@ class JoinRecords:
         self._matcher = matcher
         self._keeps_joined = keeps_joined
         self._watermark = NEVER
-        self._keys = KeyNumbers()
+        self._keys: Any = KeyNumbers()
         self._records: tuple[list[Any], list[Any]] = ([None], [None])
         """By side and number; 0 stands for a missing one."""
 
@@ -98,11 +98,22 @@ class JoinRecords:
         self._forget()
 
     def snapshot(self, pickle: bool) -> KeyedState:
+        """What is kept of each key."""
+        return KeyedState.of(self._pairs(), pickle=pickle)
+
+    def take_over(self, other: "JoinRecords") -> None:
+        """Go on with what another has kept; before the first batch."""
+        self._came = other._came
+        self.restore(other._pairs())
+        if not self.kept:  # what is restored has the watermark with it
+            list(self.close(other._watermark))
+
+    def _pairs(self) -> Iterator[tuple[Any, Any]]:
         """For each key the watermark, and the records of both sides with their times."""
         of_keys: dict[int, tuple[list[Any], list[Any]]] = {}
-        for side, records in enumerate(self._records):
+        for side in range(len(self._records)):
             keys, times, rows, are_joined = self._matcher.kept(side)
-            kept = (records[row] for row in _numbers(rows))
+            kept = self._records_of(side, rows)
             columns: list[Iterable[Any]] = [_numbers(times, "q"), kept]
             if self._keeps_joined:
                 columns.append(map(bool, are_joined))
@@ -110,8 +121,11 @@ class JoinRecords:
                 of_keys.setdefault(key, ([], []))[side].append(tuple(row))
         watermark = None if self._watermark == NEVER else self._watermark
         keys_of = self._keys.of_numbers
-        pairs = ((keys_of[key], (watermark, *sides)) for key, sides in of_keys.items())
-        return KeyedState.of(pairs, pickle=pickle)
+        return ((keys_of[key], (watermark, *sides)) for key, sides in of_keys.items())
+
+    def _records_of(self, side: int, rows: bytes) -> Iterable[Any]:
+        records = self._records[side]
+        return (records[row] for row in _numbers(rows))
 
     def restore(self, pairs: Iterable[tuple[Any, Any]]) -> None:
         """Restore the state; all tasks had the same watermark."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from decimal import Decimal
 from itertools import product
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from engine.state import KeyedState
 from operators import Session, Sliding, Stream, Tumbling, key_numbers
-from tests.joining import JoinTasks, keyed
+from tests.joining import Form, JoinTasks, function_of, keyed
 from tests.part import examples
 from tests.windowing import Event, Record, expected, us
 
@@ -46,10 +47,15 @@ def runs(draw: st.DrawFn, keys: Any = KEYS) -> list[Event]:
     return events
 
 
-kinds = st.booleans().flatmap(
-    lambda columns: st.tuples(st.just(columns), runs(["a", "b", "c", None] if columns else KEYS))
+FORM_KEYS: dict[Form, Any] = {
+    "records": KEYS,
+    "columns": ["a", "b", "c", None],
+    "encoded": [*KEYS, 1.0, True, Decimal("0.5"), 0.5],
+}
+kinds = st.sampled_from(list(FORM_KEYS)).flatmap(
+    lambda form: st.tuples(st.just(form), runs(FORM_KEYS[form]))
 )
-"""Whether they are columns, and a run."""
+"""Their form, and a run."""
 hows = st.sampled_from(HOWS)
 bounds = st.tuples(st.integers(-40, 60), st.integers(0, 40)).map(lambda b: (b[0], b[0] + b[1]))
 batch_sizes = st.sampled_from([1, 7, 1000])
@@ -120,11 +126,11 @@ def in_order(results: Any) -> list[str]:
 def test_interval_join(
     kind: Any, bounds: tuple[int, int], how: Any, batch: int, tasks: int
 ) -> None:
-    columns, events = kind
-    left, right = keyed(columns), keyed(columns)
+    form, events = kind
+    left, right = keyed(form), keyed(form)
     between = (us(bounds[0]), us(bounds[1]))
-    stream = left.interval_join(right, between=between, how=how)
-    found = JoinTasks(stream, tasks, columns=columns)
+    stream = left.interval_join(right, function_of(form), between=between, how=how)
+    found = JoinTasks(stream, tasks, form=form)
     wanted = Near(events, bounds, how)
     results = []
     for given_now in found.take(events, batch):
@@ -152,11 +158,13 @@ def test_interval_join(
 def test_other_tasks_go_on_with_an_interval_join(
     kind: Any, bounds: tuple[int, int], how: Any, cut: int, tasks: Any
 ) -> None:
-    columns, events = kind
-    left, right = keyed(columns), keyed(columns)
-    stream = left.interval_join(right, between=(us(bounds[0]), us(bounds[1])), how=how)
+    form, events = kind
+    left, right = keyed(form), keyed(form)
+    stream = left.interval_join(
+        right, function_of(form), between=(us(bounds[0]), us(bounds[1])), how=how
+    )
     wanted = Near(events, bounds, how)
-    check_others_go_on(stream, columns, events, cut, tasks, flat(wanted.steps), wanted.late)
+    check_others_go_on(stream, form, events, cut, tasks, flat(wanted.steps), wanted.late)
 
 
 def together(assigner: Any, events: list[Event], how: str) -> tuple[list[list[Any]], list[Record]]:
@@ -196,9 +204,9 @@ def open_records(assigner: Any, events: list[Event]) -> int:
 @settings(max_examples=examples(150))
 @given(kind=kinds, assigner=assigners, how=hows, batch=batch_sizes, tasks=parallelism)
 def test_window_join(kind: Any, assigner: Any, how: Any, batch: int, tasks: int) -> None:
-    columns, events = kind
-    stream = keyed(columns).window_join(keyed(columns), assigner, how=how)
-    found = JoinTasks(stream, tasks, columns=columns)
+    form, events = kind
+    stream = keyed(form).window_join(keyed(form), assigner, function_of(form), how=how)
+    found = JoinTasks(stream, tasks, form=form)
     results = []
     for number, given_now in enumerate(found.take(events, batch), 1):
         results.append(given_now)
@@ -225,10 +233,10 @@ def test_window_join(kind: Any, assigner: Any, how: Any, batch: int, tasks: int)
 def test_other_tasks_go_on_with_a_window_join(
     kind: Any, assigner: Any, how: Any, cut: int, tasks: Any
 ) -> None:
-    columns, events = kind
+    form, events = kind
     steps, late = together(assigner, events, how)
-    stream = keyed(columns).window_join(keyed(columns), assigner, how=how)
-    check_others_go_on(stream, columns, events, cut, tasks, flat(steps), late)
+    stream = keyed(form).window_join(keyed(form), assigner, function_of(form), how=how)
+    check_others_go_on(stream, form, events, cut, tasks, flat(steps), late)
 
 
 class Held:
@@ -266,14 +274,14 @@ class Held:
 @settings(max_examples=examples(150))
 @given(kind=kinds, how=st.sampled_from(["inner", "left"]), batch=batch_sizes, tasks=parallelism)
 def test_temporal_join(kind: Any, how: Any, batch: int, tasks: int) -> None:
-    columns, events = kind
-    stream = keyed(columns).temporal_join(keyed(columns), how=how)
-    found = JoinTasks(stream, tasks, columns=columns)
+    form, events = kind
+    stream = keyed(form).temporal_join(keyed(form), function_of(form), how=how)
+    found = JoinTasks(stream, tasks, form=form)
     wanted = Held(events, how)
     results = []
     for given_now in found.take(events, batch):
         results.append(given_now)
-        if batch == 1 and not columns:
+        if batch == 1 and form != "columns":
             assert found.kept == wanted.kept[len(results) - 1]
     results.append(found.end())
     assert in_order(found.late) == in_order(wanted.late)
@@ -292,33 +300,33 @@ def test_temporal_join(kind: Any, how: Any, batch: int, tasks: int) -> None:
     tasks=st.tuples(*[st.sampled_from([1, 2, 3, 5])] * 2),
 )
 def test_other_tasks_go_on_with_a_temporal_join(kind: Any, how: Any, cut: int, tasks: Any) -> None:
-    columns, events = kind
-    stream = keyed(columns).temporal_join(keyed(columns), how=how)
+    form, events = kind
+    stream = keyed(form).temporal_join(keyed(form), function_of(form), how=how)
     wanted = Held(events, how)
-    check_others_go_on(stream, columns, events, cut, tasks, flat(wanted.steps), wanted.late)
+    check_others_go_on(stream, form, events, cut, tasks, flat(wanted.steps), wanted.late)
 
 
-def placed(states: list[KeyedState], columns: bool) -> list[Any]:
+def placed(states: list[KeyedState], form: Form) -> list[Any]:
     """What is kept of which keys; of columns, one state has several encodings."""
-    parts = 2 if columns else 3
+    parts = 2 if form == "columns" else 3
     return sorted(entry[:parts] for state in states for entry in state.entries)
 
 
 def check_others_go_on(
     stream: Stream[Any],
-    columns: bool,
+    form: Form,
     events: list[Event],
     cut: int,
     tasks: tuple[int, int],
     wanted: list[Any],
     late: list[Record],
 ) -> None:
-    first = JoinTasks(stream, tasks[0], columns=columns)
+    first = JoinTasks(stream, tasks[0], form=form)
     results = flat(first.take(events[:cut]))
     states, kept, late_so_far = first.snapshot(), first.kept, first.late[:]
     flat(first.take(events[cut:]))  # as a task does before its snapshot is written
-    then = JoinTasks(stream, tasks[1], states, columns)
-    assert placed(then.snapshot(), columns) == placed(states, columns)
+    then = JoinTasks(stream, tasks[1], states, form)
+    assert placed(then.snapshot(), form) == placed(states, form)
     assert then.kept == kept
     watermarks = [event for event in events[:cut] if isinstance(event, int)]
     if watermarks:  # it comes again

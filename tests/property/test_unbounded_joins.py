@@ -72,6 +72,8 @@ def joined(sides: list[Side], how: str, keep: int | None, form: str) -> Any:
         return left.semi_join(right, **expire)
     if how == "anti":
         return left.anti_join(right, **expire)
+    if form == "encoded":
+        return left.join(right, lambda one, other: (one, other), **expire)
     return left.join(right, how=how, **expire)
 
 
@@ -79,8 +81,13 @@ def gives_changes(sides: list[Side], how: str) -> bool:
     return "table" in sides or how not in ("inner", "semi")
 
 
-@pytest.mark.parametrize("how", HOWS)
-@pytest.mark.parametrize("form", ["records", "columns", "undeclared"])
+@pytest.mark.parametrize(
+    ("form", "how"),
+    [
+        *((form, how) for form in ("records", "columns", "undeclared") for how in HOWS),
+        ("encoded", "inner"),
+    ],
+)
 def test_unbounded_join(form: str, how: str) -> None:
     for seed in range(PROGRAMS):
         check(f"{form} {how} {seed}", form, how)
@@ -89,9 +96,10 @@ def test_unbounded_join(form: str, how: str) -> None:
 def check(seed: str, form: str, how: str) -> None:
     """A failed one names its seed by its traceback's arguments."""
     chance = random.Random(seed)
-    sides: list[Side] = [chance.choice(["stream", "table"]) for _ in range(2)]
+    kinds: list[Side] = ["stream"] if form == "encoded" else ["stream", "table"]
+    sides = [chance.choice(kinds) for _ in range(2)]
     keep = None if form == "undeclared" else chance.choice([None, None, 1, 15, 40])
-    keys = ["a", "b", None] if form != "records" else ["a", "b", 1, None, ("d", 2)]
+    keys = ["a", "b", None] if form in ("columns", "undeclared") else ["a", "b", 1, None, ("d", 2)]
     events = runs(chance, sides, keys)
     cut, tasks = chance.randint(0, 25), [chance.randint(1, 3) for _ in range(2)]
     begins_again = chance.random() < 0.5

@@ -46,6 +46,7 @@ pub use groups::kept;
 pub use groups::results::Update;
 pub use groups::touched::Touched;
 pub use groups::wanted::{Filter, Predicate, Term};
+pub use keys::interner::Interner;
 pub use keys::{key, place, short, table};
 pub use latest::Latest;
 pub use problem::{AggregateError, Problem};

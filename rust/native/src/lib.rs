@@ -78,6 +78,8 @@ mod _native {
     #[pymodule_export]
     use super::operators::joins::{Join, KeptRows};
     #[pymodule_export]
+    use super::operators::kept_records::KeptRecords;
+    #[pymodule_export]
     use super::operators::latest::{Latest, LatestPairs};
     #[pymodule_export]
     use super::operators::program::Program;

@@ -6,6 +6,7 @@ pub(crate) mod encoded_keys;
 pub(crate) mod fold;
 pub(crate) mod interned;
 pub(crate) mod joins;
+pub(crate) mod kept_records;
 pub(crate) mod latest;
 pub(crate) mod objects;
 pub(crate) mod program;

@@ -1,7 +1,7 @@
 //! The time of a record: where it is, and how many microseconds it comes to.
 
 use crate::encoded::fields::only_item;
-use crate::encoded::path::Path;
+use crate::encoded::path::{Path, PathError};
 use crate::encoded::value::{ReadError, Reader, Value};
 
 /// What a number counts that is a time.
@@ -108,6 +108,18 @@ impl TimePath {
     pub fn before(mut self, microseconds: i64) -> Self {
         self.before = microseconds;
         self
+    }
+
+    /// The time of a record; or where it is, if it is no number that can be a time.
+    pub fn of<'b>(&self, record: &'b [u8]) -> Result<Result<i64, &'b [u8]>, PathError> {
+        let encoded = self.path.find(record)?;
+        if let Some(time) = self.integer(encoded) {
+            return Ok(Ok(time));
+        }
+        match self.read(encoded)? {
+            Read::Microseconds(time) => Ok(Ok(time)),
+            Read::Far | Read::Other => Ok(Err(encoded)),
+        }
     }
 
     /// The time that begins here, if it is as most are: 64 bits of an integer. `None` leaves it to [`Self::read`].

@@ -4,11 +4,11 @@ use crate::keys::table::KeyTable;
 use std::hint::black_box;
 
 /// A key as it is encoded, and its canonical bytes.
-pub(crate) type Encoded<'a> = (&'a [u8], &'a [u8]);
+pub type Encoded<'a> = (&'a [u8], &'a [u8]);
 
 /// Numbers keys densely by their canonical bytes.
 #[derive(Debug, Default)]
-pub(crate) struct Interner {
+pub struct Interner {
     table: KeyTable,
     /// The keys that are encoded otherwise than their canonical bytes, behind a thin pointer: most are not.
     forms: Vec<Option<Form>>,
@@ -18,7 +18,7 @@ type Form = Box<Box<[u8]>>;
 
 impl Interner {
     /// With room for about so many keys, which may be few.
-    pub(crate) fn with_room(keys: usize) -> Self {
+    pub fn with_room(keys: usize) -> Self {
         Self::of(KeyTable::with_room(keys))
     }
 
@@ -34,7 +34,7 @@ impl Interner {
         }
     }
 
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.forms.len()
     }
 
@@ -56,7 +56,7 @@ impl Interner {
 
     /// The number of a key; a new one gets the next.
     #[inline]
-    pub(crate) fn number(&mut self, encoded: Encoded) -> usize {
+    pub fn number(&mut self, encoded: Encoded) -> usize {
         let number = self.table.number(encoded.1);
         self.with_form(number, encoded)
     }
@@ -75,7 +75,7 @@ impl Interner {
     }
 
     /// As `number`, of the key with this number in another.
-    pub(crate) fn number_of(&mut self, other: &Self, number: usize) -> usize {
+    pub fn number_of(&mut self, other: &Self, number: usize) -> usize {
         let found = self.table.number_of(&other.table, number);
         if found == self.forms.len() {
             self.forms.push(other.forms[number].clone());
@@ -103,7 +103,7 @@ impl Interner {
 
     /// The key with this number, as it was first encoded.
     #[inline]
-    pub(crate) fn get(&self, number: usize) -> &[u8] {
+    pub fn get(&self, number: usize) -> &[u8] {
         match &self.forms[number] {
             Some(form) => form,
             None => self.table.key(number),

@@ -191,6 +191,11 @@ impl Batch {
         self.input
     }
 
+    #[setter]
+    fn set_input(&mut self, input: usize) {
+        self.input = input;
+    }
+
     /// Stamps (nanoseconds) of the markers that travelled behind the records.
     #[getter]
     fn markers(&self) -> Vec<u64> {

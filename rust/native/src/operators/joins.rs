@@ -296,7 +296,7 @@ fn times_of(of: &Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
     }))
 }
 
-fn rows(numbers: &[u8]) -> Vec<u32> {
+pub(super) fn rows(numbers: &[u8]) -> Vec<u32> {
     let (numbers, _) = numbers.as_chunks();
     numbers
         .iter()
@@ -318,7 +318,7 @@ fn of_step<'py>(py: Python<'py>, step: &Step) -> Given<'py> {
     ]
 }
 
-fn bytes<'py, T, const N: usize>(
+pub(super) fn bytes<'py, T, const N: usize>(
     py: Python<'py>,
     of: &[T],
     to_bytes: impl Fn(&T) -> [u8; N],

@@ -191,7 +191,9 @@ def test_keys_with_dictionaries_of_their_own(windows: Any) -> None:
 
 
 def test_a_session_that_goes_on_is_kept_until_it_ends() -> None:
-    tasks = JoinTasks(keyed(True).window_join(keyed(True), Session(us(2))), columns=True)
+    tasks = JoinTasks(
+        keyed("columns").window_join(keyed("columns"), Session(us(2))), form="columns"
+    )
     for time in range(50):
         events: list[Event] = [("ann", time, 2 * time), ("ann", time, 2 * time + 1), time]
         events.insert(1, ("bob", 10 * time, 2 * time))
@@ -201,7 +203,9 @@ def test_a_session_that_goes_on_is_kept_until_it_ends() -> None:
 
 
 def test_rows_are_late_by_the_order_in_a_batch() -> None:
-    tasks = JoinTasks(keyed(True).window_join(keyed(True), Session(us(5))), columns=True)
+    tasks = JoinTasks(
+        keyed("columns").window_join(keyed("columns"), Session(us(5))), form="columns"
+    )
     first = [("ann", 5, 0), ("ann", 17, 2), ("ann", 13, 4), ("ann", 9, 6), ("bob", 12, 8)]
     then: list[Event] = [20, *first, ("ann", 5, 1), ("bob", 20, 3), ("bob", 16, 5)]
     assert not any(tasks.take(then, 1000))
@@ -211,7 +215,9 @@ def test_rows_are_late_by_the_order_in_a_batch() -> None:
 
 
 def test_a_batch_of_which_all_rows_are_late() -> None:
-    tasks = JoinTasks(keyed(True).window_join(keyed(True), Session(us(5))), columns=True)
+    tasks = JoinTasks(
+        keyed("columns").window_join(keyed("columns"), Session(us(5))), form="columns"
+    )
     rows: list[Event] = [("ann", time, 2 * time) for time in range(100)]
     assert not any(tasks.take([1000, *rows], 1000))
     assert tasks.late == rows
@@ -279,7 +285,7 @@ def test_times_as_far_from_each_other_as_they_can_be(
     kind: str, left_time: int, left_comes_first: bool
 ) -> None:
     joins = {**JOINS, "sliding": lambda a, b: a.window_join(b, WINDOWS["sliding"], how="full")}
-    tasks = JoinTasks(joins[kind](keyed(True), keyed(True)), columns=True)
+    tasks = JoinTasks(joins[kind](keyed("columns"), keyed("columns")), form="columns")
     events: list[Event] = [("ann", left_time, 0), ("ann", -left_time, 1)]
     found = tasks.take(events if left_comes_first else events[::-1])
     pairs = [pair for each in [*found, tasks.end()] for pair in each]

@@ -8,24 +8,30 @@ from base64 import b64decode
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from engine.network import KeyedEntries
 from engine.state import KeyedState
 from operators import Session, Sliding, Stream, Tumbling
-from tests.joining import JoinTasks, keyed
+from tests.joining import Form, JoinTasks, function_of, keyed
 from tests.windowing import us
 
-KINDS: dict[str, Callable[[Any, Any, Any], Stream[Any]]] = {
-    "interval": lambda left, right, how: left.interval_join(
-        right, between=(us(-5), us(9)), how=how
+KINDS: dict[str, Callable[[Any, Any, Any, Any], Stream[Any]]] = {
+    "interval": lambda left, right, function, how: left.interval_join(
+        right, function, between=(us(-5), us(9)), how=how
     ),
-    "tumbling": lambda left, right, how: left.window_join(right, Tumbling(us(20), us(3)), how=how),
-    "sliding": lambda left, right, how: left.window_join(right, Sliding(us(20), us(7)), how=how),
-    "session": lambda left, right, how: left.window_join(right, Session(us(6)), how=how),
-    "temporal": lambda left, right, how: left.temporal_join(right, how=how),
+    "tumbling": lambda left, right, function, how: left.window_join(
+        right, Tumbling(us(20), us(3)), function, how=how
+    ),
+    "sliding": lambda left, right, function, how: left.window_join(
+        right, Sliding(us(20), us(7)), function, how=how
+    ),
+    "session": lambda left, right, function, how: left.window_join(
+        right, Session(us(6)), function, how=how
+    ),
+    "temporal": lambda left, right, function, how: left.temporal_join(right, function, how=how),
 }
 HOWS = ("inner", "left", "right", "full")
 RECORDED = Path(__file__).parents[3] / "cases" / "joins" / "states.json.gz"
@@ -48,22 +54,23 @@ def plain(of: Any) -> Any:
 
 
 @pytest.mark.parametrize("parallelism", [1, 3])
-@pytest.mark.parametrize("columns", [False, True])
+@pytest.mark.parametrize("form", get_args(Form))
 @pytest.mark.parametrize(
     ("kind", "how"),
     [(kind, how) for kind in KINDS for how in HOWS[: 2 if kind == "temporal" else 4]],
 )
 def test_a_join_goes_on_with_a_recorded_state(
-    kind: str, how: str, columns: bool, parallelism: int
+    kind: str, how: str, form: Form, parallelism: int
 ) -> None:
+    columns = form == "columns"
     (case,) = (
         each
         for each in recorded()["cases"]
         if (each["kind"], each["how"], each["columns"]) == (kind, how, columns)
     )
     states = [state_of(*each) for each in case["states"]]
-    stream = KINDS[kind](keyed(columns), keyed(columns), how)
-    tasks = JoinTasks(stream, parallelism, states, columns)
+    stream = KINDS[kind](keyed(form), keyed(form), function_of(form), how)
+    tasks = JoinTasks(stream, parallelism, states, form)
     if not columns or kind != "temporal":  # columns had versions that no row could need
         assert tasks.kept == case["kept"]
     if not columns and kind in ("interval", "temporal"):  # windows had another form
