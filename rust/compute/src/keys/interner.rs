@@ -34,7 +34,7 @@ impl Interner {
         }
     }
 
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.forms.len()
     }
 
