@@ -31,7 +31,8 @@ def ways(logical: LogicalGraph, execution: ExecutionGraph, job: Native) -> Mappi
     for vertex in execution.job.vertices:
         delivers = any(edge.output is None for edge in execution.job.outputs(vertex))
         for begin, stretch in stretches(vertex.operators, {}, job).items():
-            takes_encoded = begin == 0
+            before = vertex.operators[max(0, begin - 1)].operator
+            takes_encoded = begin == 0 or before.properties.emits_encoded
             gives_encoded = delivers and stretch.operators[-1] is vertex.operators[-1]
             if stretch.rows_pay(takes_encoded, gives_encoded):
                 continue

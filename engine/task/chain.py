@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine import console
 from engine.checkpoint.lasting import keeping
-from engine.columns import check_columns
+from engine.columns import Rows, check_columns
 from engine.deployment.description import OperatorStatistics
 from engine.deployment.reply import text_of
 from engine.graph.batch_operator import BatchFunction, BatchOperator, NativeFigures
@@ -45,8 +45,7 @@ from engine.task.runs import (
     in_turn,
     limited,
     listed,
-    listed_or_batch,
-    listed_or_rows,
+    listed_but,
     of_filter,
     of_flat_map,
     of_key,
@@ -135,12 +134,12 @@ class Chain:
             native = natives.get(at, native)
             into = runs if native is None else native.interpreted
             properties = operator.operator.properties
-            if gives_later and properties.accepts_batches:
-                runs.append(listed_or_batch)
+            if gives_later and native is not None:
+                runs.append(listed_but(Batch, Rows))
+                into.append(listed)
             elif gives_later:
-                runs.append(listed_or_rows)
-                if not properties.accepts_rows:
-                    into.append(listed)
+                taken = {Batch: properties.accepts_batches, Rows: properties.accepts_rows}
+                runs.append(listed_but(*(kind for kind, is_taken in taken.items() if is_taken)))
             passes = may_be_columns and properties.passes_records
             if may_be_columns and not passes and not properties.accepts_columns:
                 into.append(as_rows(tell))
@@ -179,7 +178,7 @@ class Chain:
                 self._native[operator.name] = native.figures[len(native.counters) - 1]
                 if operator is native.operators[-1]:
                     gives_encoded = delivers and operator is operators[-1]
-                    runs.append(native.run(encoded and native is natives.get(0), gives_encoded))
+                    runs.append(native.run(gives_encoded))
                     native = None
             may_be_columns = passes or properties.accepts_columns
             may_be_columns &= not properties.emits_records

@@ -50,13 +50,14 @@ class NativeStretch:
     def rows_pay(self, takes_encoded: bool, gives_encoded: bool) -> bool:
         """Whether records that are no columns go natively, too.
 
-        It saves more than it costs where they come encoded, or go on so towards a gate.
+        It saves more than it costs where they come encoded, as of a channel or of an operator that
+        runs in Rust, or go on so towards a gate.
         """
         return takes_encoded or gives_encoded or self._modes != {"auto"}
 
-    def run(self, takes_encoded: bool, gives_encoded: bool) -> Run:
+    def run(self, gives_encoded: bool) -> Run:
         """The run of the stretch, once its interpreted operators are known."""
-        rows_pay = self.rows_pay(takes_encoded, gives_encoded)
+        lists_pay = self.rows_pay(takes_encoded=False, gives_encoded=gives_encoded)
         checks = "check" in self._modes
         expressions = [each.expression for each in self._lifted]
         forms = [_form(each) for each in self.operators]
@@ -87,7 +88,8 @@ class NativeStretch:
                     return over_columns(batch.columns, are_records=True)
                 if is_columns(batch):
                     return over_columns(batch, are_records=False)
-            return (program.run(batch) if rows_pay else None), program
+                return program.run(batch), program
+            return (program.run(batch) if lists_pay else None), program
 
         natively.__code__ = natively.__code__.replace(co_name=self._places)
 

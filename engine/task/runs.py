@@ -66,14 +66,13 @@ def listed(batch: Any) -> Any:
     return batch.to_list() if type(batch) in _LATER else batch
 
 
-def listed_or_rows(batch: Any) -> Any:
-    """As `listed`, but for dicts that are still columns."""
-    return batch if type(batch) is Rows else listed(batch)
+def listed_but(*kinds: type) -> Run:
+    """As `listed`, but for batches of these kinds, which are taken as they are."""
 
+    def run(batch: Any) -> Any:
+        return batch if type(batch) in kinds else listed(batch)
 
-def listed_or_batch(batch: Any) -> Any:
-    """As `listed`, but for records that are still encoded."""
-    return batch if type(batch) is Batch else listed(batch)
+    return run
 
 
 _LATER = (Batch, Paired, Rows)

@@ -58,7 +58,7 @@ def stretch(stream: Any) -> tuple[NativeStretch, Callable[[Any], Any]]:
             made = of_map if form == "map" else of_key
             found.interpreted.append(made(function, None))  # type: ignore[arg-type]
         found.counters.append(counter if form == "filter" else None)
-    return found, found.run(takes_encoded=False, gives_encoded=True)
+    return found, found.run(gives_encoded=True)
 
 
 @pytest.mark.parametrize("key", KEYS)
