@@ -1459,6 +1459,10 @@ class WindowAggregate:
         What the windows that changed since it was called have come to, of each key that did; without
         `updates`, of those that were given already and count late records.
         """
+    def clear(self, /) -> "None":
+        """
+        Forgets the records of all slices of time, which have a few keys; event time stays where it is.
+        """
     def complete(self, /, most: "int") -> "Any":
         """
         At most so many results of windows that are complete; an empty list if there are no more.

@@ -47,17 +47,17 @@ class _Parts(BatchFunction):
     """Keeps how far event time is here, and nothing of records."""
 
     def __init__(self, operator: WindowParts, context: TaskContext) -> None:
-        self._of_all = operator.of_all
+        of_all = operator.of_all
         self._pickle = context.pickle
-        self._times = TimesForRust.of(self._of_all.windowing.time, context, "fail")
+        self._times = TimesForRust.of(of_all.windowing.time, context, "fail")
         self.native = None if self._times is None else self._times.native
+        self._windows = of_all.aggregate(self._times, keeps_late=True)
         self._watermark_us = START_OF_TIME
         """No record that is in time by this is late in the other task."""
 
     def process(self, batch: Any) -> list[Any]:
-        windows = self._of_all.aggregate(self._times, keeps_late=True)
-        if self._watermark_us > START_OF_TIME:
-            windows.advance(self._watermark_us)
+        windows = self._windows
+        windows.clear()
         columns = is_columns(batch)
         batch = Batch.from_columns(batch) if columns else Batch.from_list(batch, self._pickle)
         if self._times is None:
@@ -68,20 +68,22 @@ class _Parts(BatchFunction):
         kept = [entries[at] for at in range(len(entries))]
         found: list[Any] = [(_PART, layout, kept)] if kept else []
         for late in windows.take_late() if windows.late else ():
-            found.append((_COLUMNS, packed(late)) if columns else (_RECORDS, late))
+            if len(late):
+                found.append((_COLUMNS, packed(late)) if is_columns(late) else (_RECORDS, late))
         return found
 
     def on_watermark(self, watermark_us: int) -> None:
         """Records that are late here from now on travel as they came."""
         self._watermark_us = max(self._watermark_us, watermark_us)
+        self._windows.advance(self._watermark_us)
 
     def on_idle(self) -> None:
         """All records travel as they came from now on: others may be far ahead."""
-        self._watermark_us = END_OF_TIME
+        self.on_watermark(END_OF_TIME)
 
     def on_end(self) -> Iterable[Any]:
         """Others may go on, and take over what is left to read in another run."""
-        self._watermark_us = END_OF_TIME
+        self.on_watermark(END_OF_TIME)
         return ()
 
     def snapshot(self) -> KeyedState:
@@ -91,7 +93,7 @@ class _Parts(BatchFunction):
     def restore(self, state: KeyedState) -> None:
         """Go on there."""
         if state.shared is not None:
-            self._watermark_us = state.shared
+            self.on_watermark(state.shared)
 
 
 @dataclass(frozen=True)

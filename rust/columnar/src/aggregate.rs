@@ -45,7 +45,7 @@ pub struct Aggregate {
     pub(crate) shape: Option<Shape>,
     touched: Touched,
     /// The layout of the last part that was taken in.
-    merged: Vec<u8>,
+    pub(crate) merged: Vec<u8>,
 }
 
 impl Aggregate {
@@ -277,7 +277,7 @@ impl Aggregate {
     /// Settles that columns are as those of another, where none came so far.
     pub(crate) fn shape_as(&mut self, other: &Self) -> Result<(), AggregateError> {
         if let (None, Some(shape)) = (&self.shape, &other.shape) {
-            self.places(&shape.input)?;
+            self.shape = Some(shape.without_rows()?);
         }
         Ok(())
     }

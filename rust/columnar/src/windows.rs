@@ -150,6 +150,11 @@ impl WindowAggregate {
         self.windows.go_on_from(watermark);
     }
 
+    /// See [`Windows::clear`].
+    pub fn clear(&mut self) {
+        self.windows.clear();
+    }
+
     /// At most so many rows of windows that are complete; `None` when no further is.
     pub fn give(&mut self, most: usize) -> Result<Option<RecordBatch>, AggregateError> {
         let show = |rows: Rows<_, _>| shown(self.bounds.as_ref(), rows);
@@ -211,7 +216,10 @@ impl WindowAggregate {
         layout: &[u8],
         entries: &[(&[u8], &[u8])],
     ) -> Result<(), AggregateError> {
-        self.add(&unframed(layout.to_vec(), 0)?)?; // which checks the schema
+        if self.template.merged != layout {
+            self.add(&unframed(layout.to_vec(), 0)?)?; // which checks the schema
+            self.template.merged = layout.to_vec();
+        }
         (self.windows).merge(&self.template, entries, &mut NIL.to_vec())
     }
 }

@@ -5,7 +5,7 @@
 //! key that the batch touched, once, with its value after the whole batch.
 
 use crate::encoded::encode;
-use crate::encoded::fields::{Fields, KeyPath};
+use crate::encoded::fields::{Fields, KeyPath, NO_KEY};
 use crate::encoded::value::Reader;
 use crate::groups::Groups;
 use crate::groups::copied::Values;
@@ -158,7 +158,7 @@ impl Aggregate {
     /// Without a key, takes in the [`Self::part`] of another, behind what is here.
     pub fn merge_part(&mut self, values: &[u8]) -> Result<(), Problem> {
         let Self { wanted, groups, .. } = self;
-        groups.merge_key(wanted, (&NO_KEY, &NO_KEY), values)
+        groups.merge_key(wanted, (NO_KEY, NO_KEY), values)
     }
 
     /// Reads one record and takes it in.
@@ -175,9 +175,6 @@ impl Aggregate {
         groups.add(wanted, (key, canonical), value, record)
     }
 }
-
-/// The key where there is none: an empty tuple.
-const NO_KEY: [u8; 1] = [0x90];
 
 /// So many keys look for their places together: else each would wait for memory by itself.
 const AHEAD: usize = 64;
@@ -382,6 +379,38 @@ mod tests {
             error.to_string(),
             "record 0: its key is item 1 of a sequence of 1"
         );
+    }
+
+    #[test]
+    fn without_a_key_values_are_found_as_with_one() {
+        let item = |item| Path::from([Step::Item(item)]);
+        let over = |key: KeyPath| Aggregate::new((Aggregation::Sum, item(1)), key);
+        let mut body = Vec::new();
+        pair(&mut body, "a", |out| encode::int(out, 1));
+        pair(&mut body, "b", |out| encode::float(out, 0.5));
+        let mut aggregate = over(KeyPath::Tuple(Vec::new()));
+        aggregate.update(&body, 2).expect("two pairs");
+        let found = aggregate
+            .take_updates()
+            .map(|all| (all.key.to_vec(), all.value.clone()));
+        let sum = Accumulated::Float(1.5);
+        assert_eq!(found.collect::<Vec<_>>(), [(NO_KEY.to_vec(), sum)]);
+
+        encode::array(&mut body, 1);
+        encode::int(&mut body, 7);
+        let mut no_tuple = Vec::new();
+        encode::int(&mut no_tuple, 7);
+        for (body, records, of) in [
+            (body, 3, "a sequence of 1"),
+            (no_tuple, 1, "something that"),
+        ] {
+            let error = over(KeyPath::Tuple(Vec::new())).update(&body, records);
+            let told = error.expect_err("it has no item 1").to_string();
+            assert!(
+                told.contains("its value is item 1 of") && told.contains(of),
+                "{told}"
+            );
+        }
     }
 
     #[test]

@@ -129,6 +129,11 @@ impl WindowAggregate {
         self.windows.advance(watermark);
     }
 
+    /// See [`Windows::clear`].
+    pub fn clear(&mut self) {
+        self.windows.clear();
+    }
+
     /// Gives at most so many rows of windows that are complete, and how many they were; 0 when no
     /// further is.
     pub fn give<E: From<Problem>>(

@@ -114,6 +114,13 @@ impl<T: SliceTable, W: WindowTable<Wanted = T::Wanted, Error = T::Error>> Window
         }
     }
 
+    /// Forgets all slices of a few keys; event time stays where it is. Windows that each key has of its own stay.
+    pub fn clear(&mut self) {
+        if let Self::Sliced(sliced) = self {
+            sliced.clear();
+        }
+    }
+
     /// Shows at most so many rows of windows that are complete; `None` when no further is.
     pub fn give<O, E: From<T::Error>>(
         &mut self,

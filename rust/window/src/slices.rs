@@ -149,6 +149,13 @@ impl<T: Table> Slices<T> {
         self.drop_gone();
     }
 
+    /// Forgets all slices; event time stays where it is, and windows that were given count as such.
+    pub fn clear(&mut self) {
+        self.of_time.clear();
+        self.running = None;
+        self.width = 0;
+    }
+
     /// The next window that is complete and has a slice, in order of their ends; `None` if no other
     /// is. Slices whose windows are gone, and were given, are dropped.
     pub fn complete(&mut self) -> Option<Window> {

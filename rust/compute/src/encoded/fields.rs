@@ -155,7 +155,7 @@ pub(crate) fn first(bytes: &[u8]) -> Result<&[u8], ReadError> {
 enum Shape {
     /// The record is both.
     Record,
-    /// Both are items of the tuple.
+    /// Both are items of the tuple; [`NO_ITEM`] is none.
     Items { key: usize, value: usize },
     /// Anything else.
     Paths,
@@ -163,8 +163,21 @@ enum Shape {
 
 impl Shape {
     fn of(needs_value: bool, key: &KeyPath, value: &Path) -> Self {
-        let KeyPath::One(key) = key else {
-            return Self::Paths;
+        let key = match key {
+            KeyPath::One(key) => key,
+            KeyPath::Tuple(paths) if paths.is_empty() => {
+                let value = if needs_value {
+                    only_item(value)
+                } else {
+                    Some(NO_ITEM)
+                };
+                let items = |value| Self::Items {
+                    key: NO_ITEM,
+                    value,
+                };
+                return value.map_or(Self::Paths, items);
+            }
+            KeyPath::Tuple(_) => return Self::Paths,
         };
         let value = if needs_value { value } else { key };
         match (only_item(key), only_item(value)) {
@@ -174,6 +187,12 @@ impl Shape {
         }
     }
 }
+
+/// The key where there is none: an empty tuple. It stands for a value that nobody reads, too.
+pub(crate) const NO_KEY: &[u8] = &[0x90];
+
+/// In place of an item, where there is none to find.
+const NO_ITEM: usize = usize::MAX;
 
 /// The item of a tuple, counted from its start, that a path leads to.
 pub(crate) fn only_item(path: &Path) -> Option<usize> {
@@ -204,7 +223,8 @@ fn items<'a>(
         }
         _ => return Ok(None),
     };
-    let mut found = (None, None);
+    let none = |item| (item == NO_ITEM).then_some(NO_KEY);
+    let mut found = (none(key), none(value));
     let mut found_time = time.is_none().then_some(&[][..]);
     for item in 0..count {
         let start = reader.position();

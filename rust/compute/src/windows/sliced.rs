@@ -76,6 +76,13 @@ impl<T: SliceTable> Sliced<T> {
         self.slices.go_on_from(watermark);
     }
 
+    /// Forgets all slices of a few keys; event time stays where it is.
+    pub fn clear(&mut self) {
+        self.slices.clear();
+        self.giving = None;
+        self.keys = FEWEST_KEYS;
+    }
+
     /// Some rows of the next window that is complete and has some.
     pub fn give<W, O, E: From<T::Error>>(
         &mut self,

@@ -162,6 +162,17 @@ impl WindowAggregate {
         Ok(())
     }
 
+    /// Forgets the records of all slices of time, which have a few keys; event time stays where it is.
+    #[pyo3(signature = () -> "None")]
+    fn clear(&self) -> PyResult<()> {
+        let mut state = self.state()?;
+        state.aggregate.clear();
+        if let Some(columns) = &mut state.columns {
+            columns.clear();
+        }
+        Ok(())
+    }
+
     /// At most so many results of windows that are complete; an empty list if there are no more.
     #[pyo3(signature = (most: "int") -> "Any")]
     fn complete<'py>(&self, py: Python<'py>, most: usize) -> PyResult<Bound<'py, PyAny>> {
