@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
 from engine.expression.attempts import Attempts
@@ -64,25 +64,24 @@ class JoinEncoded(JoinRecords):
             places = memoryview(late).cast("I")
             self.late += [came[place][1] if of.paired else came[place] for place in places]
         self._kept.keep(side, records, rows)
-        return next(self._in_batches(*step, most=max(1, len(step[0]))), [])
+        lefts, rights, _, *gone = step
+        pairs: Any = self._kept.pairs(lefts, rights) if lefts else []
+        self._remove(gone)
+        return pairs
 
     def _made(self, lefts: bytes, rights: bytes, kinds: bytes, *gone: bytes) -> Iterator[Batch]:
-        return self._in_batches(lefts, rights, kinds, *gone, most=4 * self._most)
-
-    def _in_batches(
-        self, lefts: bytes, rights: bytes, kinds: bytes, *gone: bytes, most: int
-    ) -> Iterator[Batch]:
-        """Pairs, of whose numbers `most` bytes go into a batch; then rows that are gone go."""
+        """Batches of pairs, each of which is made when it is asked for; then rows are gone."""
         if any(self._results.aside) and not kinds:
             lefts, rights = self._without_aside(lefts, rights)
-        made = [
-            self._kept.pairs(lefts[first : first + most], rights[first : first + most])
-            for first in range(0, len(lefts), most)
-        ]
+        most = 4 * self._most
+        for first in range(0, len(lefts), most):
+            yield self._kept.pairs(lefts[first : first + most], rights[first : first + most])
+        self._remove(gone)
+
+    def _remove(self, gone: Iterable[bytes]) -> None:
         for side, rows in enumerate(gone):
             if rows:
                 self._kept.remove(side, rows)
-        yield from made
 
     def _without_aside(self, lefts: bytes, rights: bytes) -> tuple[bytes, bytes]:
         """The pairs that come out; records without a partner also go to side outputs."""
@@ -157,6 +156,8 @@ class PairFunction:
     def __init__(self, name: str, joining: Joining, lifted: Lifted, context: TaskContext) -> None:
         self.native = NativeFigures()
         """The records that came encoded, and the batches of pairs that fell back."""
+        self.has_given_up = False
+        """Whether it gives up so often that the function itself gets all from now on."""
         self._name = name
         self._joining = joining
         self._lifted = lifted
@@ -169,12 +170,13 @@ class PairFunction:
         """The results of pairs."""
         if not len(pairs):
             return []
-        if not self._attempts.is_due() or not self._lifted.holds():
+        if self.has_given_up or not self._lifted.holds():
             return self._called(pairs)
         out = self._program.run(pairs)
         self._attempts.note(gave_up=isinstance(out, str))
         if isinstance(out, str):
             self.native.fell_back(out)
+            self.has_given_up = not self._attempts.is_due()
             return self._called(pairs)
         if self._checks:
             check_alike(out, self._called(pairs), pairs, self._name)

@@ -146,14 +146,15 @@ class JoinFunction(BatchFunction):
 
     def process(self, batch: Any) -> Any:
         """The results that a batch of one input makes with all that has come."""
-        state: JoinRecords | JoinColumns = self._state
-        if self._function is not None and isinstance(state, JoinEncoded) and len(batch):
-            found = state.add(batch.input, batch)
+        if (natively := self._natively()) is not None and len(batch):
+            encoded, function = natively
+            found = encoded.add(batch.input, batch)
             if not isinstance(found, str):
-                self._put_aside(state)
-                self._function.native.native += len(batch)
-                return self._function(found)
-            self._leave(state, found)
+                self._put_aside(encoded)
+                function.native.native += len(batch)
+                return function(found)
+            function.native.fell_back(found)
+            self._take_objects(encoded)
         records = batch.decode()
         if not len(records) and not is_columns(records):  # markers alone, which are neither
             return []
@@ -169,10 +170,18 @@ class JoinFunction(BatchFunction):
         self._put_aside(state)
         return self._operator.joining.made(found, self._context.failing)
 
-    def _leave(self, state: JoinEncoded, reason: str) -> None:
-        """Go on with objects, for good: something has come that is not read in Rust."""
-        if self.native is not None:
-            self.native.fell_back(reason)
+    def _natively(self) -> tuple[JoinEncoded, PairFunction] | None:
+        """The state of encoded records and the function, as long as that runs in Rust."""
+        state, function = self._state, self._function
+        if function is None or not isinstance(state, JoinEncoded):
+            return None
+        if not function.has_given_up:
+            return state, function
+        self._take_objects(state)
+        return None
+
+    def _take_objects(self, state: JoinEncoded) -> None:
+        """Go on with objects, for good."""
         self._state = of_objects = self._operator.of_records(self._context)
         of_objects.take_over(state)
 
@@ -274,6 +283,7 @@ class JoinFunction(BatchFunction):
     def _close(self, watermark: float) -> Iterator[Any]:
         """In batches, so that what is behind is not held up by thousands of results."""
         self._watermark = watermark
+        natively = self._natively()
         found, most = self._state.close(watermark), self._context.batch_size
         if self._columns is not None:
             for batch in found:
@@ -281,9 +291,10 @@ class JoinFunction(BatchFunction):
                 self._put_aside(self._state)
             self._put_aside(self._state)
             return
-        if self._function is not None and isinstance(self._state, JoinEncoded):
+        if natively is not None:
+            _, function = natively
             for pairs in found:
-                yield self._function(pairs)
+                yield function(pairs)
                 self._put_aside(self._state)
             self._put_aside(self._state)
             return
