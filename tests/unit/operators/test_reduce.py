@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from engine.record import dict_key
 from engine.state import KeyedState
 from engine.task.chain import Chain
 from engine.testing import run
-from operators import source
+from operators import Stream, Tumbling, source
 from operators.keys import key_finder
 from operators.reduce import Reduce
 from operators.sinks import Collect, Counts
@@ -350,3 +351,45 @@ def test_in_a_job_with_and_without_an_operator_behind(parallelism: int, batch_si
     assert sorted(run(again, **settings)["collect"]) == expected
     total = stream.map(lambda pair: pair[1]).key_by(lambda n: n % 2).reduce(max, emit="final")
     assert sorted(run(total.sink(Collect()), **settings)["collect"]) == [71, 72]
+
+
+def twice_the_same(a: Any, _b: Any) -> Any:
+    empty: dict[str, Any] = {}
+    return {**empty, **a, "n": empty}
+
+
+WHOLE: dict[str, Callable[[Any, Any], Any]] = {
+    "both": lambda a, b: (a, b),
+    "the other way round": lambda a, b: (b, a),
+    "a list": lambda a, b: [a, b],
+    "a dict": lambda a, b: {"k": b["k"], "x": a, "y": b},
+    "the value alone": lambda a, b: (a,),
+    "the record alone": lambda a, b: (b,),
+    "twice": lambda a, b: (a, a, b),
+    "in a list in it": lambda a, b: (b["n"], [a]),
+    "beside a field of it": lambda a, b: {**a, "n": a["n"] + b["n"], "before": a},
+    "merged into the record": lambda a, b: {**b, "before": a},
+    "by a condition": lambda a, b: (a, b) if b["n"] % 2 else a,
+    "an empty dict of its own": twice_the_same,
+}
+"""Functions that put the whole value, or something else that is no item of it, into the next."""
+
+
+@pytest.mark.parametrize("function", WHOLE)
+@pytest.mark.parametrize("key", ["k", lambda record: (record["k"], 1)], ids=["field", "function"])
+@pytest.mark.parametrize("emit", ["updates", "final", "windows"])
+def test_a_result_has_the_whole_value_before(function: str, key: Any, emit: Any) -> None:
+    records = [{"k": "ab"[n % 3 % 2], "n": n, "at": n // 4} for n in range(12)]
+    found = []
+    for native in ("off", "auto", "check"):
+        timed = source(Collection(records)).with_parallelism(1).with_event_time("at", unit="s")
+        keyed = timed.key_by(key)
+        stream: Stream[Any] = (
+            keyed.window(Tumbling(timedelta(seconds=2))).reduce(WHOLE[function])
+            if emit == "windows"
+            else keyed.reduce(WHOLE[function], emit=emit)
+        )
+        found.append(run(stream.sink(Collect()), native=native, batch_size=5)["collect"])
+    assert found[0]
+    assert list(map(repr, found[1])) == list(map(repr, found[0]))
+    assert list(map(repr, found[2])) == list(map(repr, found[0]))

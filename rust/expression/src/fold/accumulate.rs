@@ -360,6 +360,35 @@ mod tests {
     fn functions_of_another_kind_are_told() {
         assert!(adding(1).is_none(), "the second item goes to two places");
         assert!(adding(2).is_none(), "the third item is not in the result");
+        let text = |text: &str| step("constant", &[], Constant::Text(text.to_owned()));
+        for (name, steps) in [
+            ("(a, b)", vec![step("tuple", &[0, 1], Constant::None)]),
+            ("(b, a)", vec![step("tuple", &[1, 0], Constant::None)]),
+            (
+                "{'x': a}",
+                vec![text("x"), step("dict", &[2, 0], Constant::None)],
+            ),
+            (
+                "{**a, 'x': a}",
+                vec![
+                    text("x"),
+                    step("dict", &[2, 0], Constant::None),
+                    step("merge", &[0, 3], Constant::None),
+                ],
+            ),
+            (
+                "{**{}, **a, 'x': {}}, of one empty dict",
+                vec![
+                    step("dict", &[], Constant::None),
+                    step("merge", &[2, 0], Constant::None),
+                    text("x"),
+                    step("dict", &[4, 2], Constant::None),
+                    step("merge", &[3, 5], Constant::None),
+                ],
+            ),
+        ] {
+            assert!(accumulating(steps).is_none(), "{name} has what is not made");
+        }
         let sum = accumulating(vec![step("+", &[0, 1], Constant::None)]);
         assert!(sum.is_some_and(|sum| !sum.keeps_first()));
     }

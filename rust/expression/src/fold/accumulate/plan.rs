@@ -106,8 +106,10 @@ impl Plan {
             }
         }
         let is_whole = matches!(made.items[..], [(Place::Whole, _)]);
-        let is_made = |register: &Register| read.used[*register];
-        if (read.used[value] && !is_whole) || made.unmade.iter().any(is_made) {
+        let is_needed = |register: &Register| {
+            read.used[*register] || made.items.iter().any(|(_, item)| item == register)
+        };
+        if !is_whole && (is_needed(&value) || made.unmade.iter().any(is_needed)) {
             return None;
         }
         let mut plan = Self {
