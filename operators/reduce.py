@@ -11,8 +11,8 @@ from functools import cached_property
 from typing import Any, TypeAlias
 
 from engine.expression.attempts import Attempts
-from engine.expression.lift import Lifted, Refusal, lift
-from engine.expression.understood import understood
+from engine.expression.lift import Lifted, Refusal
+from engine.expression.understood import are_lifted, understood
 from engine.graph.batch_operator import BatchFunction, BatchOperator, NativeFigures
 from engine.graph.context import TaskContext
 from engine.graph.operator import OnError, Properties
@@ -64,7 +64,7 @@ class Reduce(BatchOperator):
     @cached_property
     def _is_lifted(self) -> bool:
         """Whether its function is understood: `properties` is asked for again and again."""
-        return isinstance(lift(self.function, 2), Lifted)
+        return are_lifted([(self.function, 2)])
 
     def open(self, context: TaskContext) -> BatchFunction:
         """The values of one task's keys."""

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 from engine.expression.lift import Lifted, Refusal, lift
 from engine.network import Fold, Program
 
 if TYPE_CHECKING:
     from engine.graph.operator import Operator
+
+
+def are_lifted(functions: Iterable[tuple[Callable[..., Any], int]]) -> bool:
+    """Whether there are some, and all can be lifted; each has its number of arguments."""
+    lifted = [isinstance(lift(*each), Lifted) for each in functions]
+    return bool(lifted) and all(lifted)
 
 
 def understood(operator: Operator) -> list[Lifted] | Refusal:

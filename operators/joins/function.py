@@ -1,15 +1,15 @@
 """A join at work in one task: its state, behind records of two inputs, watermarks and the end."""
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from engine.columns import is_columns, joined, slices
-from engine.expression.lift import Lifted, Refusal, lift
-from engine.expression.understood import understood
+from engine.expression.lift import Refusal
+from engine.expression.understood import are_lifted, understood
 from engine.graph.batch_operator import BatchFunction, BatchOperator
 from engine.graph.context import TaskContext
 from engine.graph.operator import Properties
@@ -41,7 +41,7 @@ class Join(BatchOperator):
     @property
     def properties(self) -> Properties:
         """Its watermarks hold for the times of both partners."""
-        function = self.joining.function
+        is_called = self.joining.function is not None and not self._functions
         return Properties(
             accepts_encoded=True,
             accepts_columns=self.joining.takes_columns,
@@ -49,8 +49,8 @@ class Join(BatchOperator):
             two_inputs=True,
             outputs=(LATE, *self.sides),
             makes_watermarks=True,
-            functions=() if function is None or self.has_changes else ((function, 2),),
-            way="Python: has changes" if function is not None and self.has_changes else None,
+            functions=self._functions,
+            way="Python: has changes" if is_called else None,
             meaning={"kind": self.name, **self.joining.meaning, **self.meaning},
         )
 
@@ -60,18 +60,16 @@ class Join(BatchOperator):
         return {}
 
     @property
-    def has_changes(self) -> bool:
-        """Whether changes come, or results are taken back."""
-        results = self.results((False, False))
-        return self.joining.has_changes or results.are_changes or results.are_rows
+    def _functions(self) -> tuple[tuple[Callable[..., Any], int], ...]:
+        """Its function, unless changes come, or results are taken back."""
+        results, function = self.results((False, False)), self.joining.function
+        has_changes = self.joining.has_changes or results.are_changes or results.are_rows
+        return () if function is None or has_changes else ((function, 2),)
 
     @cached_property
     def _is_lifted(self) -> bool:
         """Whether its function is understood: `properties` is asked for again and again."""
-        function = self.joining.function
-        if function is None or self.has_changes:
-            return False
-        return isinstance(lift(function, 2), Lifted)
+        return are_lifted(self._functions)
 
     def lifted(self, context: TaskContext) -> PairFunction | None:
         """The function for Rust, if it is to run there and can."""

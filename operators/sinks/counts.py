@@ -1,5 +1,6 @@
 """A sink that keeps the last value of each key."""
 
+from collections.abc import Iterator
 from itertools import islice
 from typing import Any, TypeAlias
 
@@ -41,7 +42,7 @@ class Counts(SinkOperator[tuple[Any, Any]]):
         merged: dict[Any, Any] = {}
         for batches, of_columns in committed:
             for batch in batches:
-                merged.update((dict_key(key), value) for key, value in batch.to_list())
+                merged.update(_pairs_of(batch))
             merged.update(of_columns)
         return merged
 
@@ -96,7 +97,7 @@ class _CountsWriter(SinkWriter):
     def _decode(self) -> None:
         """Take in the pairs that came encoded."""
         if (pairs := self._encoded.take()) is not None:
-            self._values.update((dict_key(key), value) for key, value in pairs.to_list())
+            self._values.update(_pairs_of(pairs))
 
     def _write_one_by_one(self, records: list[Any]) -> None:
         """Take pairs one by one, if keys may be NaN or some record is no pair."""
@@ -130,7 +131,7 @@ class _CountsWriter(SinkWriter):
     def restore(self, _epoch: int, prepared: list[tuple[int, Any]]) -> None:
         for encodings, of_columns in newest(prepared):
             for batch in map(restored, encodings):
-                self._values.update((dict_key(key), value) for key, value in batch.to_list())
+                self._values.update(_pairs_of(batch))
             self._of_columns.update(of_columns)
             self._has_columns |= bool(of_columns)
 
@@ -154,6 +155,11 @@ class _CountsWriter(SinkWriter):
         if batch is not None:
             pairs = zip(values_of(batch.column(0)), values_of(batch.column(1)), strict=True)
             self._of_columns.update((dict_key(key), value) for key, value in pairs)
+
+
+def _pairs_of(batch: Batch) -> Iterator[tuple[Any, Any]]:
+    """The pairs of a batch, for a dict."""
+    return ((dict_key(key), value) for key, value in batch.to_list())
 
 
 _PIECE = 10_000

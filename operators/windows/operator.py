@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from engine.expression.lift import Lifted, Refusal, lift
-from engine.expression.understood import understood
+from engine.expression.lift import Refusal
+from engine.expression.understood import are_lifted, understood
 from engine.graph.batch_operator import BatchFunction, BatchOperator
 from engine.graph.context import TaskContext
 from engine.graph.operator import OnError, Properties
@@ -68,8 +68,7 @@ class Windows(BatchOperator, GivesTime):
     @cached_property
     def _is_lifted(self) -> bool:
         """Whether its functions are understood: `properties` is asked for again and again."""
-        lifted = [isinstance(lift(*each), Lifted) for each in self._functions]
-        return bool(lifted) and all(lifted)
+        return are_lifted(self._functions)
 
     def open(self, context: TaskContext) -> BatchFunction:
         """The windows of one task, still without records."""
