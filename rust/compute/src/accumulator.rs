@@ -381,11 +381,9 @@ pub fn parts(encoded: &[u8], count: usize) -> Result<Vec<&[u8]>, Problem> {
     if count != 1 && reader.read()? != Value::Array(count) {
         return Err(Problem::Parts(count));
     }
-    let mut part = || {
-        let start = reader.position();
-        reader.skip().map(|()| reader.since(start))
-    };
-    Ok((0..count).map(|_| part()).collect::<Result<_, _>>()?)
+    Ok((0..count)
+        .map(|_| reader.encoded())
+        .collect::<Result<_, _>>()?)
 }
 
 #[inline]

@@ -45,10 +45,9 @@ impl Latest {
             if reader.read()? != Value::Array(2) {
                 return Err(NoPair::Shape);
             }
-            let key = passed_over(&mut reader)?;
+            let (key, value) = (reader.encoded()?, reader.encoded()?);
             let canonical = canonical(key, &mut self.scratch)?;
             let number = self.keys.number((key, canonical));
-            let value = passed_over(&mut reader)?;
             match self.values.get_mut(number) {
                 Some(before) => before.set(value),
                 None => self.values.push(value.into()),
@@ -69,14 +68,6 @@ impl Latest {
         *self = Self::default();
         taken
     }
-}
-
-/// The next value, which the reader is behind then.
-#[inline]
-fn passed_over<'b>(reader: &mut Reader<'b>) -> Result<&'b [u8], ReadError> {
-    let start = reader.position();
-    reader.skip()?;
-    Ok(reader.since(start))
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use oka_codec::{EncodeError, exception};
 use oka_transport::{BindError, ConnectError, EmitError, FinishError, NoInput, ReceiveError};
 use pyo3::exceptions::{PyException, PyOSError, PyRuntimeError, PyTimeoutError, PyValueError};
 use pyo3::prelude::*;
+use std::fmt::Display;
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
 exception! {
@@ -175,6 +176,11 @@ impl Raise for WaitError {
             Self::TimedOut { .. } => PyTimeoutError::new_err(message),
         }
     }
+}
+
+/// A ValueError with the words of an error.
+pub(crate) fn value_error(error: impl Display) -> PyErr {
+    PyValueError::new_err(error.to_string())
 }
 
 /// What the lock guards, for the one thread that it belongs to; RuntimeError where another has it.

@@ -1,10 +1,9 @@
 //! Formats of messages over the boundary: lists of bytes in, record batches out. The GIL is free meanwhile.
 
 use crate::columns::{export, import_schema};
-use crate::error::alone;
+use crate::error::{alone, value_error};
 use oka_codec::DecodeError;
-use oka_formats::{Decoded, FormatError};
-use pyo3::exceptions::PyValueError;
+use oka_formats::Decoded;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use std::sync::{Arc, Mutex};
@@ -25,7 +24,7 @@ impl JsonDecoder {
     #[pyo3(signature = (schema: "Any"))]
     fn new(schema: &Bound<'_, PyAny>) -> PyResult<Self> {
         let decoder = oka_formats::JsonDecoder::new(Arc::new(import_schema(schema)?));
-        let decoder = Mutex::new(decoder.map_err(raised)?);
+        let decoder = Mutex::new(decoder.map_err(value_error)?);
         Ok(Self { decoder })
     }
 
@@ -41,7 +40,7 @@ impl JsonDecoder {
         let mut decoder = alone(&self.decoder, IN_USE)?;
         let decoder = &mut *decoder; // a guard stays with its thread
         let found = py.detach(|| decoder.decode(&slices(&messages)));
-        let Decoded { rows, rejected } = found.map_err(raised)?;
+        let Decoded { rows, rejected } = found.map_err(value_error)?;
         Ok((export(py, rows)?, rejected))
     }
 }
@@ -65,7 +64,7 @@ impl AvroDecoder {
             (Some(_), schema) => oka_formats::AvroDecoder::of_ids(schema),
             (None, schema) => oka_formats::AvroDecoder::of_schema(schema.unwrap_or_default()),
         };
-        let decoder = Mutex::new(decoder.map_err(raised)?);
+        let decoder = Mutex::new(decoder.map_err(value_error)?);
         Ok(Self { decoder, fetch })
     }
 
@@ -97,7 +96,7 @@ impl AvroDecoder {
         for id in without {
             decoder.forget(id);
         }
-        let Decoded { rows, rejected } = found.map_err(raised)?;
+        let Decoded { rows, rejected } = found.map_err(value_error)?;
         let rows: PyResult<_> = rows.into_iter().map(|batch| export(py, batch)).collect();
         Ok((rows?, rejected))
     }
@@ -105,11 +104,6 @@ impl AvroDecoder {
 
 fn slices(messages: &Messages) -> Vec<Option<&[u8]>> {
     messages.iter().map(Option::as_deref).collect()
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "as `map_err` gives it")]
-fn raised(error: FormatError) -> PyErr {
-    PyValueError::new_err(error.to_string())
 }
 
 const IN_USE: &str = "a decoder belongs to one thread, and another is calling it";

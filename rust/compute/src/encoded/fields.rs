@@ -145,9 +145,7 @@ impl Fields {
 
 /// The first of the values that these bytes are.
 pub(crate) fn first(bytes: &[u8]) -> Result<&[u8], ReadError> {
-    let mut end = Reader::new(bytes);
-    end.skip()?;
-    Ok(end.since(0))
+    Reader::new(bytes).encoded()
 }
 
 /// Where key and value lie, for the two layouts that one pass over the record can serve.

@@ -108,6 +108,14 @@ impl<'a> Reader<'a> {
         &self.bytes[start..self.position()]
     }
 
+    /// The bytes of the next value, with everything inside it; it is passed over.
+    #[inline]
+    pub fn encoded(&mut self) -> Result<&'a [u8], ReadError> {
+        let start = self.position();
+        self.skip()?;
+        Ok(self.since(start))
+    }
+
     /// Everything from the next value on.
     #[inline]
     pub fn rest(&self) -> &'a [u8] {

@@ -86,11 +86,9 @@ pub fn items(encoded: &[u8]) -> Result<Vec<&[u8]>, Problem> {
     let Value::Array(count) = reader.read()? else {
         return Err(Problem::NoWindows);
     };
-    let item = |_| {
-        let start = reader.position();
-        reader.skip().map(|()| reader.since(start))
-    };
-    Ok((0..count).map(item).collect::<Result<_, _>>()?)
+    Ok((0..count)
+        .map(|_| reader.encoded())
+        .collect::<Result<_, _>>()?)
 }
 
 /// The items of an encoded array that has so many.

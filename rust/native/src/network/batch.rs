@@ -165,9 +165,8 @@ impl Batch {
         for (count, body) in self.records()?.bodies() {
             let mut reader = Reader::new(body);
             for _ in 0..count {
-                let start = reader.position();
-                reader.skip().map_err(unreadable)?;
-                let record = ReceivedFrames::of_body(Encoding::Msgpack, 1, reader.since(start));
+                let record = reader.encoded().map_err(unreadable)?;
+                let record = ReceivedFrames::of_body(Encoding::Msgpack, 1, record);
                 found.push(Self {
                     channel: self.channel,
                     input: self.input,

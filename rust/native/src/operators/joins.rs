@@ -1,14 +1,13 @@
 //! Joins: which rows are partners, and rows of columns by their numbers.
 
 use crate::columns;
-use crate::error::alone;
+use crate::error::{alone, value_error};
 use oka_join::{Changes, Gives, Kept, Kind, Pair, Rule, Step};
 use oka_window::{Windows, is_near};
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyOverflowError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
-use std::fmt::Display;
 use std::sync::{Mutex, MutexGuard};
 
 /// Which rows of two streams are partners, which come without one, and which are late or gone.
@@ -55,7 +54,7 @@ impl Join {
             },
             (_, Some((low, high)), ..) => Rule::Interval { low, high },
             (.., Some((size, slide, offset)), _) => {
-                Rule::Windows(Windows::new(size, slide, offset).map_err(raise)?)
+                Rule::Windows(Windows::new(size, slide, offset).map_err(value_error)?)
             }
             (.., Some(gap)) => Rule::Sessions { gap },
             _ => Rule::Temporal,
@@ -104,9 +103,9 @@ impl Join {
         let (keys, times) = (integers(keys)?, times_of(times)?);
         let identities = integers(identities)?;
         let kinds: Option<Vec<_>> = kinds.iter().map(|kind| Kind::numbered(*kind)).collect();
-        let kinds = kinds.ok_or_else(|| raise("a kind is none of 0 to 3"))?;
+        let kinds = kinds.ok_or_else(|| value_error("a kind is none of 0 to 3"))?;
         if [times.len(), kinds.len(), identities.len()] != [keys.len(); 3] {
-            return Err(raise(
+            return Err(value_error(
                 "expected as many times, kinds and identities as keys",
             ));
         }
@@ -219,7 +218,7 @@ impl KeptRows {
     fn add(&self, batch: &Bound<'_, PyAny>, numbers: &[u8]) -> PyResult<()> {
         let batch = columns::import(batch)?;
         let added = self.alone()?.add(batch, &rows(numbers));
-        added.map_err(raise)
+        added.map_err(value_error)
     }
 
     /// A pyarrow.RecordBatch of the rows with these numbers, of which there is one at least.
@@ -228,7 +227,7 @@ impl KeptRows {
         let mut kept = self.alone()?;
         let kept: &mut oka_columnar::RowStore = &mut kept;
         let taken = py.detach(|| kept.take(&rows(numbers)));
-        columns::export(py, taken.map_err(raise)?)
+        columns::export(py, taken.map_err(value_error)?)
     }
 
     /// Lets go of the rows with these numbers.
@@ -277,7 +276,9 @@ fn gives_of(name: &str) -> PyResult<Gives> {
         "pairs" => Ok(Gives::Pairs),
         "semi" => Ok(Gives::Semi),
         "anti" => Ok(Gives::Anti),
-        _ => Err(raise(format!("{name:?}, expected pairs, semi or anti"))),
+        _ => Err(value_error(format!(
+            "{name:?}, expected pairs, semi or anti"
+        ))),
     }
 }
 
@@ -330,8 +331,4 @@ pub(super) fn bytes<'py, T, const N: usize>(
         Ok(())
     });
     written.expect("bytes of a known length")
-}
-
-fn raise(error: impl Display) -> PyErr {
-    PyValueError::new_err(error.to_string())
 }

@@ -1,6 +1,6 @@
 //! Encoded records of the two sides of a join, by their numbers.
 
-use crate::error::alone;
+use crate::error::{alone, value_error};
 use crate::network::batch::{Batch, Content};
 use crate::network::gate::key_path;
 use crate::operators::joins::{bytes, rows};
@@ -16,7 +16,6 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use std::collections::HashSet;
-use std::fmt::Display;
 use std::sync::{Mutex, MutexGuard};
 
 /// Records of the left and of the right of a `Join`, encoded, under the numbers that it has given them.
@@ -164,7 +163,7 @@ impl KeptRecords {
             return Err(PyValueError::new_err("columns, expected a key"));
         };
         let body = received.bodies().next().map_or(&[][..], |(_, body)| body);
-        let canonical = key::canonical(body, &mut scratch).map_err(raise)?;
+        let canonical = key::canonical(body, &mut scratch).map_err(value_error)?;
         Ok(self.alone()?.keys.number(body, canonical))
     }
 
@@ -276,8 +275,7 @@ impl Side {
         for (records, body) in received.bodies() {
             let mut reader = Reader::new(body);
             for _ in 0..records {
-                let record = next(&mut reader, self.paired && !alone);
-                let record = record.map_err(|error| PyValueError::new_err(error.to_string()))?;
+                let record = next(&mut reader, self.paired && !alone).map_err(value_error)?;
                 if let Some(number @ 1..) = numbers.next() {
                     self.kept[*number as usize] = record.into();
                 }
@@ -301,9 +299,7 @@ fn next<'b>(reader: &mut Reader<'b>, paired: bool) -> Result<&'b [u8], oka_compu
         reader.read()?;
         reader.skip()?;
     }
-    let start = reader.position();
-    reader.skip()?;
-    Ok(reader.since(start))
+    reader.encoded()
 }
 
 /// The time of a record; or why it has none.
@@ -319,8 +315,4 @@ fn time_of(calls: &Times, path: &TimePath, record: &[u8]) -> Result<i64, String>
     } else {
         Err("a time more than 146,000 years from 1970".to_owned())
     }
-}
-
-fn raise(error: impl Display) -> PyErr {
-    PyValueError::new_err(error.to_string())
 }

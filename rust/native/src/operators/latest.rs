@@ -1,13 +1,11 @@
 //! The last value of each key, of many batches.
 
 use crate::columns;
-use crate::error::alone;
+use crate::error::{alone, value_error};
 use crate::network::batch::{Batch, Content};
 use crate::operators::calls::detached;
 use oka_transport::{Encoding, ReceivedFrames};
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use std::fmt::Display;
 use std::sync::{Mutex, MutexGuard};
 
 /// The last value of each key, of record batches with two columns: keys, and values of any type.
@@ -31,14 +29,14 @@ impl Latest {
     #[pyo3(signature = (batch: "Any") -> "bool")]
     fn add(&self, batch: &Bound<'_, PyAny>) -> PyResult<bool> {
         let batch = columns::import(batch)?;
-        self.state()?.add(&batch).map_err(raise)
+        self.state()?.add(&batch).map_err(value_error)
     }
 
     /// The last value of each key as a pyarrow.RecordBatch of two columns; they are forgotten. None
     /// if there are none.
     #[pyo3(signature = () -> "Any")]
     fn take<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let taken = self.state()?.take().map_err(raise)?;
+        let taken = self.state()?.take().map_err(value_error)?;
         taken.map(|batch| columns::export(py, batch)).transpose()
     }
 }
@@ -95,7 +93,3 @@ impl Latest {
 }
 
 const IN_USE: &str = "the values are in use\n\nhint: they belong to one thread";
-
-fn raise(error: impl Display) -> PyErr {
-    PyValueError::new_err(error.to_string())
-}

@@ -121,9 +121,7 @@ fn each(
 
 #[inline]
 fn next<'a>(reader: &mut Reader<'a>) -> PyResult<&'a [u8]> {
-    let start = reader.position();
-    reader.skip().map_err(unreadable)?;
-    Ok(reader.since(start))
+    Ok(reader.encoded().map_err(unreadable)?)
 }
 
 /// The index of the first record, how many there are, and their bytes.
