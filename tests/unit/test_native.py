@@ -223,7 +223,7 @@ def test_records_in_and_out_are_counted(mode: str) -> None:
         .rebalance()
         .map_batches(list)
     )
-    result = result_of(stream, native=mode, batch_size=10)
+    result = result_of(stream, native=mode, batch_size=20)
     counts = [(each.records_in, each.records_out) for each in result.statistics.operators[1:4]]
     assert counts == [(100, 50), (50, 50), (50, 100)]
     natively = [each.native for each in result.statistics.operators[1:4]]
@@ -232,7 +232,7 @@ def test_records_in_and_out_are_counted(mode: str) -> None:
 
 def test_what_is_unusual_goes_through_the_function_and_is_told() -> None:
     stream = split([1, 2, 2**63 - 1, 4] * 10).map(lambda n: n + 1).rebalance().map_batches(list)
-    result = result_of(stream, batch_size=8)
+    result = result_of(stream, batch_size=16)
     assert sorted(result.output) == sorted([2, 3, 2**63, 5] * 10)
     found = summary(result, "map")
     assert found.fallbacks >= 1
