@@ -1,7 +1,7 @@
 from typing import Any, SupportsFloat, SupportsIndex, final
 from typing_extensions import disjoint_base
 
-__all__ = ["Aggregate", "AggregateError", "AvroDecoder", "Batch", "Blob", "BlobNode", "BlobStatistics", "Cancelled", "ChannelLost", "Control", "DecodeError", "Digests", "EncodeError", "Finder", "Fold", "FrozenDict", "HttpGateway", "HttpReplies", "HttpStream", "InputStatistics", "Join", "JsonDecoder", "KeptRecords", "KeptRows", "KeyExtractError", "KeyedEntries", "Landing", "LatencyHistogram", "Latest", "LatestPairs", "Network", "NetworkError", "NetworkStatistics", "OutputGate", "OutputStatistics", "Paired", "Program", "ResourceError", "RollingAggregate", "S3Client", "StorageFailed", "TimeFunction", "WindowAggregate", "WindowFold", "WindowSpans", "columns_of_dicts", "decode_value", "dicts_of_rows", "encode_parts", "ipc_streams", "is_portable", "keyed_entries", "mapped", "needs", "partition", "plain_keys", "register_extensions", "take_rows", "use_precise_timers", "xxh3"]
+__all__ = ["Aggregate", "AggregateError", "AvroDecoder", "Batch", "Blob", "BlobNode", "BlobStatistics", "Cancelled", "ChannelLost", "Control", "DecodeError", "Digests", "EncodeError", "Finder", "Fold", "FrozenDict", "HttpGateway", "HttpReplies", "HttpStream", "InputStatistics", "Join", "JsonDecoder", "KeptRecords", "KeptRows", "KeyExtractError", "KeyedEntries", "Landing", "LatencyHistogram", "Latest", "LatestPairs", "Network", "NetworkError", "NetworkStatistics", "OutputGate", "OutputStatistics", "Paired", "Program", "ResourceError", "RollingAggregate", "S3Client", "StorageFailed", "TimeFunction", "Top", "WindowAggregate", "WindowFold", "WindowSpans", "columns_of_dicts", "decode_value", "dicts_of_rows", "encode_parts", "ipc_streams", "is_portable", "keyed_entries", "mapped", "needs", "partition", "plain_keys", "register_extensions", "take_rows", "use_precise_timers", "xxh3"]
 
 @final
 class Aggregate:
@@ -1418,6 +1418,35 @@ class TimeFunction:
     def run(self, /, runs: "bool") -> "None":
         """
         Says whether it may be called from now on; it may not before.
+        """
+
+@final
+class Top:
+    """
+    The first `most` records of each key, encoded, in the order of values in them.
+
+    `key` is the place of the key in a record, None for the record itself; with `paired`, pairs of a key and a record
+    come. `by` has the places of the values to rank by, the first of which decides first; `descending` tells of each whether
+    the greatest is in front. Values are texts, or numbers of 64 bits; NaN is behind all. One thread at a time.
+    """
+    def __new__(cls, /, key: "int | str | tuple[int | str, ...] | None", by: "int | str | tuple[int | str, ...] | None", descending: "list[bool] | tuple[bool, ...]", *, paired: "bool", most: "int") -> Top: ...
+    def add(self, /, batch: "Batch", wanted: "bool") -> "Batch | str | None":
+        """
+        Takes a batch in. Gives each key whose first records are others now with the list of these, or None if they are
+        not `wanted`. Or why it cannot be done here: nothing has happened then.
+        """
+    def entries(self, /) -> "KeyedEntries":
+        """
+        The first records of all keys as they are now.
+        """
+    def found(self, /, first: "int", most: "int") -> "Batch":
+        """
+        The keys from this one on in the order in which they came, `most` at most, each with the list of its first
+        records.
+        """
+    def restore(self, /, entries: "KeyedEntries") -> "bool":
+        """
+        Goes on with what others kept, before the first batch. False if that cannot be done here.
         """
 
 @final

@@ -108,7 +108,7 @@ class Tasks:
     def _rows(self, results: Any) -> list[Result]:
         """Results as tuples; over columns, several aggregations make a dict."""
         if not isinstance(results, pa.RecordBatch):
-            return list(results)
+            return results.to_list() if isinstance(results, Batch) else list(results)
         found = []
         for row in results.to_pylist():
             bounds = row.pop(self.columns[0]), row.pop("window_start"), row.pop("window_end")

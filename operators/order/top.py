@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from operator import ne, neg
@@ -13,11 +13,13 @@ from engine.columns import is_columns
 from engine.graph.batch_operator import BatchFunction, BatchOperator
 from engine.graph.context import TaskContext
 from engine.graph.operator import OnError, Properties
+from engine.network import Batch, Top
 from engine.state import KeyedState
 from operators.aggregates import Emit, emit_meaning
 from operators.changes.one_form import OneForm
 from operators.keys import Item, Key, key_finder, key_meaning
 from operators.order.rows import RecordRows
+from operators.order.top_encoded import TopEncoded
 
 if TYPE_CHECKING:
     from operators.order.top_columns import TopColumns
@@ -38,9 +40,11 @@ class TopN(BatchOperator):
 
     @property
     def properties(self) -> Properties:
-        """It takes records and columns."""
+        """It takes records, encoded or not, and columns."""
         return Properties(
+            accepts_batches=True,
             accepts_columns=True,
+            emits_encoded=True,
             on_error=self.on_error,
             meaning={
                 "kind": "top_n",
@@ -58,21 +62,34 @@ class TopN(BatchOperator):
 
 
 class _TopN(BatchFunction):
-    """The first batch decides whether it takes records or columns."""
+    """The first batch decides whether it takes encoded records, objects or columns.
+
+    From the first encoded batch on that Rust cannot rank, it goes on with objects.
+    """
 
     def __init__(self, operator: TopN, context: TaskContext) -> None:
         self._operator = operator
         self._context = context
         self._is_final = operator.emit == "final"
         self._form = OneForm(operator.key)
-        self._top: TopRecords | TopColumns | None = None
+        self._top: TopEncoded | TopRecords | TopColumns | None = None
 
     def process(self, batch: Any) -> Any:
         if not len(batch):
             return []
+        if type(batch) is Batch and (batch.has_columns or self._are_objects):
+            batch = batch.decode()
         keeps_columns = None if self._top is None else self._top.are_columns
-        batch = self._form.of(batch, keeps_columns=keeps_columns)
-        changed = self._of(is_columns(batch)).take(batch)
+        if type(batch) is not Batch:
+            batch = self._form.of(batch, keeps_columns=keeps_columns)
+        top = self._of(batch)
+        if isinstance(top, TopEncoded):
+            changed = top.take(batch)
+            if not isinstance(changed, str):
+                return changed
+            top = self._take_objects(top)
+            batch = batch.decode() if type(batch) is Batch else batch
+        changed = top.take(batch)
         return [] if self._is_final else changed
 
     def on_end(self) -> Iterator[Any]:
@@ -86,21 +103,52 @@ class _TopN(BatchFunction):
 
     def restore(self, state: KeyedState) -> None:
         kept = next(iter(state.items()), None)
-        if kept is not None:
-            self._of(isinstance(kept[1], bytes)).restore(state)
+        if kept is None:
+            return
+        if isinstance(kept[1], bytes):
+            self._columns().restore(state)
+            return
+        encoded = self._encoded()
+        if encoded.restore(state):
+            self._top = encoded
+        else:
+            self._top = TopRecords(self._operator, self._context)
+            self._top.take_over(state.items())
 
-    def _of(self, are_columns: bool) -> TopRecords | TopColumns:
+    @property
+    def _are_objects(self) -> bool:
+        """Whether there is something that is not encoded."""
+        return self._top is not None and not isinstance(self._top, TopEncoded)
+
+    def _of(self, batch: Any) -> TopEncoded | TopRecords | TopColumns:
         if self._top is None:
-            if are_columns:
-                from operators.order.top_columns import TopColumns
-
-                own = self._operator
-                by = own.by if isinstance(own.by, tuple) else (own.by,)
-                key = None if own.paired else own.key
-                self._top = TopColumns(key, by, own.descending, own.most)
-            else:
-                self._top = TopRecords(self._operator, self._context)
+            if is_columns(batch):
+                return self._columns()
+            is_encoded = type(batch) is Batch
+            self._top = self._encoded() if is_encoded else TopRecords(self._operator, self._context)
         return self._top
+
+    def _encoded(self) -> TopEncoded:
+        own = self._operator
+        key = None if own.paired else own.key
+        top = Top(key, own.by, own.descending, paired=own.paired, most=own.most)
+        return TopEncoded(top, is_wanted=not self._is_final, pickle=self._context.pickle)
+
+    def _columns(self) -> TopColumns:
+        from operators.order.top_columns import TopColumns
+
+        own = self._operator
+        by = own.by if isinstance(own.by, tuple) else (own.by,)
+        key = None if own.paired else own.key
+        self._top = columns = TopColumns(key, by, own.descending, own.most)
+        return columns
+
+    def _take_objects(self, encoded: TopEncoded) -> TopRecords:
+        """Go on with objects, for good."""
+        self._top = objects = TopRecords(self._operator, self._context)
+        for pairs in encoded.all(self._context.batch_size):
+            objects.take_over(pairs.to_list())
+        return objects
 
 
 class TopRecords:
@@ -152,9 +200,9 @@ class TopRecords:
         """The first records of each key."""
         return KeyedState.of(map(self._result, self._kept), pickle=pickle)
 
-    def restore(self, state: KeyedState) -> None:
+    def take_over(self, pairs: Iterable[tuple[Any, list[Any]]]) -> None:
         """Go on with the first records of keys."""
-        for key, records in state.items():
+        for key, records in pairs:
             self._kept[self._rows.numbers.of_key(key)] = ([], records)
         self._rank_all_again()
 

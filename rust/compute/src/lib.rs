@@ -9,6 +9,7 @@
 //! - [`groups`]: what the keys have come to, which of them were touched, and copies of it.
 //! - [`aggregate`]: count, sum, min, max, mean and first per key.
 //! - [`latest`]: the last value of each key.
+//! - [`top`]: the first few records of each key, in an order.
 //! - [`windows`]: when results of windows come and what is kept of them, of records as of columns.
 //! - [`window_aggregate`]: aggregates per key and window.
 //! - [`rolling`]: aggregates within spans that end at each record, of records ([`rolling_aggregate`]) as of columns.
@@ -22,6 +23,7 @@ pub mod latest;
 pub mod problem;
 pub mod rolling;
 pub mod rolling_aggregate;
+pub mod top;
 pub mod window_aggregate;
 pub mod windows;
 
@@ -52,5 +54,6 @@ pub use latest::Latest;
 pub use problem::{AggregateError, Problem};
 pub use rolling::{CopiedRolling, Rolled, Rolling, Span};
 pub use rolling_aggregate::RollingAggregate;
+pub use top::{RankedBy, Top};
 pub use window_aggregate::WindowAggregate;
 pub use windows::Emit;

@@ -49,6 +49,10 @@ pub enum Problem {
     NoSketch,
     #[error("its value is no number, text or byte string")]
     NotOrdered,
+    #[error("the value to rank by is no float, no integer of 64 bits and no text")]
+    NotRanked,
+    #[error("the first records of a key have 4 GiB or more\n\nhint: ask for fewer")]
+    TooLarge,
     #[error("its value is not of the same kind as the values before it")]
     Mixed,
     #[error("its state has other than {0} parts")]

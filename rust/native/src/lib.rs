@@ -88,6 +88,8 @@ mod _native {
     #[pymodule_export]
     use super::operators::time_function::TimeFunction;
     #[pymodule_export]
+    use super::operators::top::Top;
+    #[pymodule_export]
     use super::operators::window_fold::WindowFold;
     #[pymodule_export]
     use super::operators::window_spans::WindowSpans;

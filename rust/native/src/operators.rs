@@ -15,6 +15,7 @@ pub(crate) mod results;
 pub(crate) mod rolling;
 pub(crate) mod time_function;
 pub(crate) mod times;
+pub(crate) mod top;
 pub(crate) mod window_fold;
 pub(crate) mod window_spans;
 pub(crate) mod windows;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -137,10 +138,10 @@ def test_a_tuple_of_one_is_its_item(form: str) -> None:
 class TopTasks(Tasks):
     """As `Tasks`; columns come as they are, and results as rows with their ranks."""
 
-    def __init__(self, stream: Any, parallelism: int, before: Any = (), columns: Any = ()) -> None:
+    def __init__(self, stream: Any, parallelism: int, before: Any = (), form: str = "") -> None:
         super().__init__(stream, parallelism, before)
-        if columns:
-            self.is_native = True
+        self.is_native = form in ("encoded", "columns")
+        if form == "columns":
             self._encode: Any = self._as_columns
 
     def _as_columns(self, records: list[Any]) -> pa.RecordBatch:
@@ -151,7 +152,8 @@ class TopTasks(Tasks):
     def _rows(self, results: Any) -> list[Any]:
         if isinstance(results, pa.RecordBatch):
             return [tuple(row.values()) for row in results.to_pylist()]
-        return [(*row, at) for _, rows in results for at, row in enumerate(rows, 1)]
+        pairs: list[Any] = super()._rows(results)
+        return [(*row, at) for _, rows in pairs for at, row in enumerate(rows, 1)]
 
 
 values = st.one_of(st.integers(-2, 3).map(float), st.sampled_from([0.5, -0.0, math.inf, math.nan]))
@@ -166,7 +168,11 @@ def first(records: list[Any], most: int, descending: bool) -> list[Any]:
     return [*numbers, *others][:most]
 
 
-@forms
+ways = pytest.mark.parametrize("form", ["records", "encoded", "in turn", "columns"])
+"""How batches come; `in turn` some of them encoded, and some as objects."""
+
+
+@ways
 @pytest.mark.parametrize("emit", ["updates", "final"])
 @settings(max_examples=examples(20), deadline=None)
 @given(batches, st.integers(1, 4), st.booleans(), st.integers(1, 4), st.data())
@@ -176,12 +182,13 @@ def test_it_is_what_sorting_all_gives(
     keyed = source(Collection([])).key_by("key" if form == "columns" else 0)
     by: Any = "value" if form == "columns" else 1
     stream = keyed.top_n(most, by, descending=descending, emit=emit)
-    columns = NAMES if form == "columns" else ()
-    at_work = TopTasks(stream, tasks, columns=columns)
+    at_work = TopTasks(stream, tasks, form=form)
     so_far: list[Any] = []
     for batch in batches:
         if data.draw(st.integers(0, 3)) == 0:
-            at_work = TopTasks(stream, data.draw(st.integers(1, 4)), at_work.snapshot(), columns)
+            at_work = TopTasks(stream, data.draw(st.integers(1, 4)), at_work.snapshot(), form)
+        if form == "in turn":
+            at_work.is_native = data.draw(st.booleans())
         records = [(key, value, len(so_far) + at) for at, (key, value) in enumerate(batch)]
         found = [row for given in at_work.take(records, 100) for row in given]
         wanted = []
@@ -279,8 +286,10 @@ def _mixed(records: list[Any]) -> list[Any]:
     for key in dict.fromkeys(record[0] for record in records):
         own = [record for record in records if record[0] == key]
         own.sort(key=lambda record: record[2])
-        own.sort(key=lambda record: record[1], reverse=True)
-        found.append((key, own[:2]))
+        numbers = [record for record in own if record[1] == record[1]]
+        numbers.sort(key=lambda record: record[1], reverse=True)
+        others = [record for record in own if record[1] != record[1]]
+        found.append((key, [*numbers, *others][:2]))
     return found
 
 
@@ -300,24 +309,37 @@ MIXED: dict[str, list[list[Any]]] = {
         [("a", LARGE + 1, 1), ("a", (1 << 62) + 1, 0), ("a", math.inf, 2)],
         [("b", -LARGE, 2), ("b", -LARGE, 1), ("b", -LARGE - 1, 0)],
     ],
+    "NaN, and texts elsewhere": [
+        [("a", math.nan, 1), ("a", 1.5, 1), ("b", math.nan, 2), ("b", math.nan, 1)],
+        [("a", math.nan, 0), ("b", -math.inf, 1)],
+        [("c", "x", 1), ("c", "y", 1)],
+    ],
+    "beyond 64 bits": [
+        [("a", (1 << 63) - 1, 1), ("a", float(1 << 63), 0), ("b", 1, 1)],
+        [("a", 1 << 63, 1), ("b", -(1 << 63), 1), ("a", -(1 << 63) - 1, 1)],
+    ],
+    "a text that no UTF-8 has": [[("a", "x", 1), ("a", "", 1)], [("a", "\ud800", 1)]],
     "zeros are equal": [[("a", 0.0, 2), ("a", -0.0, 1), ("a", 0, 3)], [("a", False, 0)]],
     "a class of numbers": [[("a", 1, 1)], [("a", Fraction(3, 2), 1), ("a", 2, 1), ("a", 1, 0)]],
 }
 
 
+@pytest.mark.parametrize("forms", [(False,), (True,), (False, True), (True, False)])
 @pytest.mark.parametrize("restarts", [False, True])
 @pytest.mark.parametrize("name", MIXED)
-def test_values_of_several_kinds(name: str, restarts: bool) -> None:
+def test_values_of_several_kinds(name: str, restarts: bool, forms: tuple[bool, ...]) -> None:
+    """Of batches that come encoded, or do not, in turn."""
     batches = MIXED[name]
     stream = source(Collection([])).key_by(0).top_n(2, (1, 2), descending=(True, False))
     at_work = Tasks(stream, 1)
     latest: dict[Any, Any] = {}
-    for batch in batches:
+    for batch, at_work.is_native in zip(batches, cycle(forms), strict=False):
         for found in at_work.take(batch, 100):
             latest.update(found)
         if restarts:
             at_work = Tasks(stream, 1, at_work.snapshot())
-    assert list(latest.items()) == _mixed([record for batch in batches for record in batch])
+    expected = _mixed([record for batch in batches for record in batch])
+    assert repr(list(latest.items())) == repr(expected)
 
 
 def test_numbers_go_on_behind_records_that_fail() -> None:

@@ -163,7 +163,7 @@ pub fn integral(value: &Accumulated) -> Option<i128> {
 }
 
 /// Compares without rounding the integer to a float.
-fn compare_integer(left: i128, right: f64) -> Option<Ordering> {
+pub(crate) fn compare_integer(left: i128, right: f64) -> Option<Ordering> {
     if right.is_nan() {
         None
     } else if right >= TWO_TO_127 {
