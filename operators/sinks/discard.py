@@ -11,7 +11,9 @@ from operators.sinks.gathered import Gathered, gathered, newest
 class Discard(SinkOperator[Any]):
     """Drops the records; each task's result is their number."""
 
-    properties = Properties(accepts_columns=True, accepts_rows=True, meaning={"kind": "discard"})
+    properties = Properties(
+        accepts_batches=True, accepts_columns=True, accepts_rows=True, meaning={"kind": "discard"}
+    )
 
     def open(self, context: TaskContext) -> SinkWriter:
         """A counter."""

@@ -54,7 +54,7 @@ pub struct Top {
 #[derive(Debug, Default)]
 struct First {
     records: Vec<Box<[u8]>>,
-    ranks: Vec<Rank<Box<[u8]>>>,
+    ranks: Vec<Rank<Text>>,
     /// The last batch that has changed them.
     changed: u64,
 }
@@ -65,6 +65,16 @@ enum Rank<T> {
     Integer(i64),
     Float(f64),
     Text(T),
+}
+
+/// A text that is kept, behind a thin pointer: most ranks are numbers, and take 16 bytes so.
+#[derive(Debug)]
+struct Text(Box<Box<[u8]>>);
+
+impl AsRef<[u8]> for Text {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
 }
 
 impl Top {
@@ -255,9 +265,8 @@ impl First {
             self.ranks.truncate((count - 1) * by.len());
         }
         self.records.insert(from, record.into());
-        let place = from * by.len();
-        self.ranks
-            .splice(place..place, ranks.iter().map(Rank::kept));
+        self.ranks.extend(ranks.iter().map(Rank::kept));
+        self.ranks[from * by.len()..].rotate_right(by.len());
         true
     }
 
@@ -283,11 +292,11 @@ impl<'b> Rank<&'b [u8]> {
         })
     }
 
-    fn kept(&self) -> Rank<Box<[u8]>> {
+    fn kept(&self) -> Rank<Text> {
         match *self {
             Self::Integer(number) => Rank::Integer(number),
             Self::Float(number) => Rank::Float(number),
-            Self::Text(text) => Rank::Text(text.into()),
+            Self::Text(text) => Rank::Text(Text(Box::new(text.into()))),
         }
     }
 }
