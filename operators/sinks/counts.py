@@ -82,6 +82,9 @@ class _CountsWriter(SinkWriter):
             Batch.from_list(records[:1], self._context.pickle)
         self._decode()
         values, known = self._values, len(self._values)
+        if not set(map(type, records)) <= _PAIRS:  # a dict takes a text of two letters for one
+            self._write_one_by_one(records)
+            return
         try:
             values.update(records)
         except (TypeError, ValueError):
@@ -162,5 +165,6 @@ def _pairs_of(batch: Batch) -> Iterator[tuple[Any, Any]]:
     return ((dict_key(key), value) for key, value in batch.to_list())
 
 
+_PAIRS = {tuple, list}
 _PIECE = 10_000
 """The number of pairs that are encoded together."""

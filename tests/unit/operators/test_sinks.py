@@ -110,11 +110,18 @@ def test_counts_have_one_nan_with_its_last_value(task: Task) -> None:
         }
 
 
-def test_counts_of_what_is_no_pair(task: Task) -> None:
+@pytest.mark.parametrize("other", [5, "ab", b"ab", {1, 2}, {"a": 1, "b": 2}, ("a",), ("a", 1, 2)])
+@pytest.mark.parametrize("form", ["list", "encoded"])
+def test_counts_of_what_is_no_pair(task: Task, form: str, other: Any) -> None:
+    writer, records = Counts().open(task()), [("a", 1), other]
+    message = rf"Counts got {type(other).__name__}, expected pairs \(key, value\)"
+    with pytest.raises(TypeError, match=message) as caught:
+        writer.write(records if form == "list" else Batch.from_list(records))
+    assert caught.traceback[-1].frame.f_locals["record"] == other
+
+
+def test_counts_by_what_is_no_key(task: Task) -> None:
     writer = Counts().open(task())
-    with pytest.raises(TypeError, match=r"Counts got int, expected pairs \(key, value\)") as caught:
-        writer.write([("a", 1), 5])
-    assert caught.traceback[-1].frame.f_locals["record"] == 5
     with pytest.raises(TypeError, match="unhashable"):
         writer.write([(["a"], 1)])
 
