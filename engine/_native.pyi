@@ -133,6 +133,11 @@ class Batch:
         What was emitted, anew with every call: a list of records, or a pyarrow.RecordBatch with
         memory of its own. Raises DecodeError, ValueError after the batch was released.
         """
+    def each(self, /, first: "int", step: "int") -> "list[Any]":
+        """
+        The record in the place `first` and each `step`-th behind it, as `to_list` gives them. Raises DecodeError, ValueError
+        for columns and released batches.
+        """
     @staticmethod
     def from_bytes(data: bytes, records: SupportsIndex) -> Batch:
         """

@@ -12,7 +12,7 @@ from engine.gateway import GatewaySettings
 from engine.graph.execution import ExecutionGraph
 from engine.graph.logical import LogicalGraph, LogicalOperator
 from engine.graph.operator import RecordOperator
-from engine.task.native import stretches
+from engine.task.native import come_encoded, stay_encoded, stretches
 
 
 def ways(logical: LogicalGraph, execution: ExecutionGraph, job: Native) -> Mapping[int, str]:
@@ -30,10 +30,11 @@ def ways(logical: LogicalGraph, execution: ExecutionGraph, job: Native) -> Mappi
     rows = logical.takes_rows()
     for vertex in execution.job.vertices:
         delivers = any(edge.output is None for edge in execution.job.outputs(vertex))
-        for begin, stretch in stretches(vertex.operators, {}, job).items():
-            before = vertex.operators[max(0, begin - 1)].operator
-            takes_encoded = begin == 0 or before.properties.emits_encoded
-            gives_encoded = delivers and stretch.operators[-1] is vertex.operators[-1]
+        natives = stretches(vertex.operators, {}, job)
+        for begin, stretch in natives.items():
+            takes_encoded = come_encoded(vertex.operators[:begin], natives)
+            behind = vertex.operators[begin + len(stretch.operators) :]
+            gives_encoded = delivers and stay_encoded(behind, natives)
             if stretch.rows_pay(takes_encoded, gives_encoded):
                 continue
             for each in stretch.operators:

@@ -33,7 +33,7 @@ from engine.graph.watermark import START_OF_TIME, Watermark
 from engine.network import Batch
 from engine.state import KeyedState
 from engine.task.drift import aligned_operator
-from engine.task.native import NativeStretch, stretches
+from engine.task.native import NativeStretch, stay_encoded, stretches
 from engine.task.places import Place, Stretch, is_in_step
 from engine.task.rescued import rescued
 from engine.task.runs import (
@@ -122,9 +122,10 @@ class Chain:
         if not may_be_columns:
             self._taken = as_rows(self.failing.at_work(operators[0].name))
         native: NativeStretch | None = natives.get(0)
-        if encoded and not first.accepts_encoded and not first.accepts_batches:
-            decode: Run = Batch.decode if may_be_columns else Batch.to_list
-            decode = decode if decoding is None else decoding(decode)
+        plain: Run = Batch.decode if may_be_columns else Batch.to_list
+        decode = plain if decoding is None else decoding(plain)
+        takes_batches = first.accepts_batches and decode is plain
+        if encoded and not first.accepts_encoded and not takes_batches:
             (runs if native is None else native.interpreted).append(decode)
         gives_later, in_step = False, not encoded
         before = None
@@ -177,8 +178,8 @@ class Chain:
                 native.counters.append(counter)
                 self._native[operator.name] = native.figures[len(native.counters) - 1]
                 if operator is native.operators[-1]:
-                    gives_encoded = delivers and operator is operators[-1]
-                    runs.append(native.run(gives_encoded))
+                    behind = operators[at + 1 :]
+                    runs.append(native.run(delivers and stay_encoded(behind, natives)))
                     native = None
             may_be_columns = passes or properties.accepts_columns
             may_be_columns &= not properties.emits_records

@@ -17,7 +17,7 @@ from engine.expression.columns import ColumnProgram, GaveUp
 from engine.expression.lift import Lifted, Refusal
 from engine.expression.understood import understood
 from engine.graph.batch_operator import NativeFigures
-from engine.graph.operator import Form, RecordOperator
+from engine.graph.operator import Form, Properties, RecordOperator
 from engine.network import Batch, Program
 from engine.task.compared import check_alike
 from engine.task.rescue import ServiceRescuer
@@ -192,6 +192,32 @@ def stretches(
             found[begins] = NativeStretch(members, lifted, modes)
             members, lifted = [], []
     return found
+
+
+def come_encoded(before: Sequence[LogicalOperator], natives: Mapping[int, NativeStretch]) -> bool:
+    """Whether records are encoded behind these operators, the first of their chain."""
+    in_rust = _members(natives)
+    are_encoded = True
+    for each in before:
+        if each.id not in in_rust and not _passes(each):
+            are_encoded = each.operator.properties.emits_encoded
+    return are_encoded
+
+
+def stay_encoded(behind: Sequence[LogicalOperator], natives: Mapping[int, NativeStretch]) -> bool:
+    """Whether encoded records leave these operators, the last of their chain, as they are."""
+    in_rust = _members(natives)
+    return all(each.id in in_rust or _passes(each) for each in behind)
+
+
+def _members(natives: Mapping[int, NativeStretch]) -> set[int]:
+    return {each.id for stretch in natives.values() for each in stretch.operators}
+
+
+def _passes(operator: LogicalOperator) -> bool:
+    """Whether what it gives is encoded where what it gets is."""
+    properties: Properties = operator.operator.properties
+    return properties.accepts_batches and properties.emits_encoded
 
 
 def _lifted(

@@ -12,7 +12,7 @@ from engine.graph.context import TaskContext
 from engine.graph.operator import Properties
 from engine.graph.splits import ONLY, Split
 from engine.graph.watermark import END_OF_TIME, START_OF_TIME, Watermark
-from engine.network import take_rows
+from engine.network import Batch, take_rows
 from engine.state import KeyedState
 from operators.durations import ZERO, check_duration, microseconds, nanoseconds
 from operators.event_time.first_times import warn_of_unit
@@ -47,8 +47,10 @@ class WithEventTime(BatchOperator, GivesTime):
     def properties(self) -> Properties:
         """It takes whatever comes, and looks at some dicts of columns without a column of times."""
         return Properties(
+            accepts_batches=True,
             accepts_columns=True,
             accepts_rows=True,
+            emits_encoded=True,
             emits_rows=True,
             makes_watermarks=True,
             beside_source=self.idle_after is not None or self.max_drift is not None,
@@ -131,6 +133,8 @@ class _Watermarks(BatchFunction):
         if not len(batch):
             self._on_nothing(now_ns)
             return batch
+        if type(batch) is Batch and batch.has_columns:
+            batch = batch.decode()
         is_due = now_ns >= self._next_ns
         if not (self._is_named and is_columns(batch)):
             if self._unseen:
@@ -315,9 +319,14 @@ class _Watermarks(BatchFunction):
 
 
 def _sample(batch: Any) -> Any:
-    """Some elements of a list or an array, or dicts of columns, in order, including the last."""
+    """Some elements of a list or an array, encoded records, or dicts of columns, in order.
+
+    The last is among them.
+    """
     step = min(1 + len(batch) // _SAMPLES, _EVERY)
     first = (len(batch) - 1) % step
+    if type(batch) is Batch:
+        return batch.each(first, step)
     batch = batch.columns if type(batch) is Rows else batch
     if is_columns(batch):
         places = range(first, len(batch), step)

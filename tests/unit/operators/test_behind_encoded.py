@@ -50,6 +50,7 @@ BEHIND: dict[str, Callable[[Stream[Any]], Stream[Any]]] = {
     "both": lambda stream: stream.map(lambda pair: repr(pair).translate({})).map(len),
     "a batch": lambda stream: stream.map_batches(lambda batch: [(len(pair), 1) for pair in batch]),
     "a key": lambda stream: stream.key_by(lambda pair: pair[1] % 5).count(emit="final"),
+    "the first few": lambda stream: stream.key_by(0).top_n(2, 1, emit="final"),
     "take": lambda stream: stream.take(10**6),
 }
 IN_RUST = ("map", "filter", "flat_map", "map and filter")

@@ -156,6 +156,31 @@ impl Batch {
         }
     }
 
+    /// The record in the place `first` and each `step`-th behind it, as `to_list` gives them. Raises DecodeError, ValueError
+    /// for columns and released batches.
+    #[pyo3(signature = (first: "int", step: "int") -> "list[Any]")]
+    fn each<'py>(
+        &self,
+        py: Python<'py>,
+        first: usize,
+        step: usize,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let (mut decoder, found) = (Decoder::new(py), PyList::empty(py));
+        let (mut at, mut next) = (0, first);
+        for (count, body) in self.records()?.bodies() {
+            let mut reader = Reader::new(body);
+            for _ in 0..count {
+                let record = reader.encoded().map_err(unreadable)?;
+                if at == next {
+                    found.append(decoder.first(record)?)?;
+                    next = at.saturating_add(step);
+                }
+                at += 1;
+            }
+        }
+        Ok(found)
+    }
+
     /// Each record as a batch of its own, by which those are found that cannot be decoded. Raises
     /// DecodeError where it cannot be told where they end, ValueError for columns and released
     /// batches.
