@@ -84,7 +84,9 @@ def test_another_size(eks: Documents) -> None:
     found = rendered(eks, f"{WORD_COUNT} --parallelism 30 --batch-size 100")
     assert groups(found) == {"head": 1, "operators": 10, "loaders": 0}
     assert document(found, "PodDisruptionBudget", "oka-word-count")["spec"]["minAvailable"] == 11
-    assert settings(found, "word-count") == {
+    own = settings(found, "word-count")
+    own.pop("native", None)  # all tests may run with another one
+    assert own == {
         "runtime": "ray",
         "parallelism": 30,
         "batch_size": 100,
