@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -11,6 +12,7 @@ from typing import Any, NoReturn
 import pytest
 
 import engine
+from engine.config import Transport
 from engine.graph.context import TaskContext
 from engine.graph.operator import Properties
 from engine.graph.sink import SinkOperator, SinkWriter
@@ -112,6 +114,36 @@ def test_a_forked_child_that_comes_back_is_not_the_task(runtime: str) -> None:
         pipeline.sink(Counts()), runtime=runtime, parallelism=2, batch_size=7
     ).output
     assert counts == dict.fromkeys(range(1000), 2)
+
+
+@pytest.mark.parametrize("transport", ["shm", "tcp"])
+@pytest.mark.parametrize("at", [0, 497, 500, 999, 1000])
+@pytest.mark.parametrize("ends", [False, True])
+def test_a_forked_child_that_comes_back_late_changes_nothing(
+    transport: Transport, at: int, ends: bool
+) -> None:
+    """While the task waits for the one behind it, on a doorbell that both processes have.
+
+    Batches have seven records, so that a child has some of one to send, or none.
+    """
+
+    def fork(_: Any) -> Any:
+        for n in range(1001):
+            if n == at and os.fork() == 0:
+                time.sleep(0.3)
+                if ends:
+                    return
+            if n < 1000:
+                yield n
+
+    def slowly(n: int) -> int:
+        if n == 999:
+            time.sleep(0.8)
+        return n
+
+    pipeline = source(Function(fork)).rebalance().map(slowly).sink(Collect())
+    handle = engine.submit(pipeline, runtime="local", transport=transport, batch_size=7)
+    assert sorted(handle.wait_finished(60).output) == list(range(1000))
 
 
 @pytest.mark.again_on_ray

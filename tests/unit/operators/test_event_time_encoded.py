@@ -26,11 +26,15 @@ FORMS: dict[str, Callable[[], Stream[Any]]] = {
     "columns": lambda: source(
         Collection([pa.RecordBatch.from_pylist(ROWS[at : at + 100]) for at in range(0, 600, 100)])
     ).with_parallelism(1),
-    "encoded columns": lambda: source(
-        Collection([pa.RecordBatch.from_pylist(ROWS[at : at + 100]) for at in range(0, 600, 100)])
-    )
-    .with_parallelism(1)
-    .rebalance(),
+    "encoded columns": lambda: (
+        source(
+            Collection(
+                [pa.RecordBatch.from_pylist(ROWS[at : at + 100]) for at in range(0, 600, 100)]
+            )
+        )
+        .with_parallelism(1)
+        .rebalance()
+    ),
 }
 
 
