@@ -161,7 +161,7 @@ def test_a_flame_graph_of_a_hot_lambda(runtime: str, tmp_path: Path) -> None:
     pipeline = source(RandomWords(rate=5000, words=50)).map(busy).rebalance().sink(Discard())
     path = tmp_path / "job.oka"
     settings = {"progress": "none", "ui_port": 0, "history": str(path), "runtime": runtime}
-    handle = engine.submit(pipeline, **settings)
+    handle = engine.submit(pipeline, native="auto", **settings)
     try:
         browser = Browser(handle.ui_url or "")
         soon(lambda: handle.statistics().source_records)

@@ -232,7 +232,7 @@ def test_records_in_and_out_are_counted(mode: str) -> None:
 
 def test_what_is_unusual_goes_through_the_function_and_is_told() -> None:
     stream = split([1, 2, 2**63 - 1, 4] * 10).map(lambda n: n + 1).rebalance().map_batches(list)
-    result = result_of(stream, batch_size=16)
+    result = result_of(stream, native="auto", batch_size=16)
     assert sorted(result.output) == sorted([2, 3, 2**63, 5] * 10)
     found = summary(result, "map")
     assert found.fallbacks >= 1
@@ -300,7 +300,7 @@ def test_windows_are_in_the_plan_and_the_result(name: str, parallelism: int) -> 
     flow, way = WINDOWS[name]
     timed = source(Collection(TIMES)).with_event_time(lambda r: r["t"], unit="s").key_by("k")
     stream = flow(timed.window(Tumbling(timedelta(seconds=10))))
-    plan = Plan.of(stream.sink(Collect()), JobConfig.of({"name": "t"}))
+    plan = Plan.of(stream.sink(Collect()), JobConfig.of({"name": "t", "native": "auto"}))
     (found,) = plan.ways.values()
     assert found.startswith(way)
     if way != "native":
