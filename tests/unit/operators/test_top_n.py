@@ -342,6 +342,22 @@ def test_values_of_several_kinds(name: str, restarts: bool, forms: tuple[bool, .
     assert repr(list(latest.items())) == repr(expected)
 
 
+@pytest.mark.parametrize("key", [(0,), (0, 1), (lambda record: record[0],)])
+def test_state_has_the_same_bytes_in_both_forms(key: tuple[Any, ...]) -> None:
+    records = [(f"k{n % 5}", n % 2, n * 37 % 101, [n], {"n": n}) for n in range(100)]
+    stream = source(Collection([])).key_by(*key).top_n(20, (2, 0), descending=(True, False))
+    paired = [(record[0], record) for record in records] if callable(key[0]) else records
+    states = []
+    for is_native in (False, True):
+        at_work = Tasks(stream)
+        at_work.is_native = is_native
+        at_work.take(paired, 100)  # type: ignore[arg-type]
+        (state,) = at_work.snapshot()
+        states.append(state.entries)
+    assert states[0] == states[1]
+    assert len(states[0]) in (5, 10)
+
+
 def test_numbers_go_on_behind_records_that_fail() -> None:
     """Whatever failed, the others are ranked as if it had not come."""
     bad: list[Any] = [("a",), ("a", None), ("a", [1]), ("a", "x")]
