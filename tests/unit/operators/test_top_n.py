@@ -15,6 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import engine
+from engine.graph.context import TaskContext
+from engine.network import Batch
 from engine.testing import run
 from operators import Stream, source
 from operators.sinks import Collect
@@ -409,3 +411,39 @@ def test_what_cannot_work_is_refused() -> None:
     ):
         with pytest.raises(engine.OperatorError, match=message):
             run(stream.sink(Collect()))
+
+
+@pytest.mark.parametrize("wire", [False, True])
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("order", [("records", "columns"), ("columns", "records")])
+def test_columns_and_encoded_records_come_to_one_state(
+    order: tuple[str, str], restarts: bool, wire: bool
+) -> None:
+    """What came first says in which form the first rows are kept."""
+    rows = [{"key": f"k{n % 3}", "n": n * 37 % 101} for n in range(60)]
+    stream = source(Collection([])).key_by("key").top_n(2, "n", emit="final")
+    operator: Any = stream.inputs[0].source.operator
+    context = TaskContext("t", 0, 1, 100, "job")
+    function = operator.open(context)
+    for at, form in enumerate(order):
+        half = rows[30 * at : 30 * at + 30]
+        batch: Any = as_columns(half)
+        if form == "records":
+            batch = Batch.from_list(half)
+        elif wire:
+            batch = Batch.from_columns(batch)
+        assert not len(function.process(batch))
+        if restarts:
+            state, function = function.snapshot(), operator.open(context)
+            function.restore(state)
+    found: dict[str, list[int]] = {}
+    for batch in function.on_end():
+        if isinstance(batch, pa.RecordBatch):
+            for row in batch.to_pylist():
+                found.setdefault(row["key"], []).append(row["n"])
+        else:
+            pairs = batch.to_list() if isinstance(batch, Batch) else batch
+            found |= {key: [row["n"] for row in first] for key, first in pairs}
+    for key in ("k0", "k1", "k2"):
+        own = sorted((row["n"] for row in rows if row["key"] == key), reverse=True)
+        assert found[key] == own[:2]
