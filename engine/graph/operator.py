@@ -86,7 +86,8 @@ class Properties:
 
     emits_encoded: bool = False
     """Whether it may give `engine.network.Batch`, of encoded records: a gate takes that as it is,
-    the next operator of its chain gets a list unless it accepts batches."""
+    the next operator of its chain gets a list unless it accepts batches. One that accepts batches
+    itself gives them where it gets them."""
 
     compacts: bool = False
     """Whether it merges updates of one batch, so that fewer records leave than count as emitted."""
