@@ -130,8 +130,7 @@ class _TopN(BatchFunction):
 
     def _encoded(self) -> TopEncoded:
         own = self._operator
-        key = None if own.paired else own.key
-        top = Top(key, own.by, own.descending, paired=own.paired, most=own.most)
+        top = Top(own.key, own.by, own.descending, paired=own.paired, most=own.most)
         return TopEncoded(top, is_wanted=not self._is_final, pickle=self._context.pickle)
 
     def _columns(self) -> TopColumns:

@@ -3,7 +3,7 @@
 use crate::accumulator::numeric::compare_integer;
 use crate::encoded::encode;
 use crate::encoded::fields::KeyPath;
-use crate::encoded::path::{Path, Step};
+use crate::encoded::path::Path;
 use crate::encoded::record_keys::RecordKeys;
 use crate::encoded::strings::ByteStrings;
 use crate::encoded::value::{Reader, Value, extension};
@@ -27,7 +27,7 @@ pub struct RankedBy {
 ///
 /// let item = |at| Path::from([Step::Item(at)]);
 /// let by = RankedBy { path: item(1), descending: true };
-/// let mut top = Top::new(item(0).into(), false, vec![by], 1);
+/// let mut top = Top::new(item(0).into(), Path::default(), vec![by], 1);
 /// let sales = b"\x92\xa1a\x01\x92\xa1b\x02\x92\xa1a\x03"; // ("a", 1), ("b", 2), ("a", 3)
 /// assert_eq!(top.add([(3, &sales[..])])?, [0, 1]);
 /// let mut found = Vec::new();
@@ -78,14 +78,9 @@ impl AsRef<[u8]> for Text {
 }
 
 impl Top {
-    /// Of `most` records by these values, the first of which decides first. Pairs of a key and a record come if they are
-    /// `paired`, and their key is the first item.
-    pub fn new(key: KeyPath, paired: bool, by: Vec<RankedBy>, most: usize) -> Self {
-        let record = if paired {
-            Path::from([Step::Item(1)])
-        } else {
-            Path::default()
-        };
+    /// Of `most` records by these values, the first of which decides first; with where a key and a record are in what
+    /// comes.
+    pub fn new(key: KeyPath, record: Path, by: Vec<RankedBy>, most: usize) -> Self {
         Self {
             keys: RecordKeys::by(key),
             numbers: Interner::default(),

@@ -249,7 +249,7 @@ impl Network {
     ///
     /// Without a timeout it waits as long as those tasks are there and take their time.
     pub fn finish(&self, timeout: Option<Duration>) -> Result<(), FinishError> {
-        self.state.health.check()?; // a forked copy would end the channels of the other process
+        self.state.health.check()?; // a forked copy would end the channels of the other process, and wait at its doorbell
         let started = Instant::now();
         let deadline = timeout.map(|timeout| started + timeout);
         let outputs = self.state.outputs();

@@ -1,13 +1,19 @@
 //! `Top`, by tables and by what sorting gives.
 
 use super::*;
+use crate::encoded::path::Step;
 use proptest::prelude::*;
 
 /// The first of numbers, or of texts, of one key; records are pairs of it and a value.
 fn top(most: usize, descending: bool) -> Top {
     let path = Path::from([Step::Item(1)]);
     let by = vec![RankedBy { path, descending }];
-    Top::new(Path::from([Step::Item(0)]).into(), false, by, most)
+    Top::new(
+        Path::from([Step::Item(0)]).into(),
+        Path::default(),
+        by,
+        most,
+    )
 }
 
 fn record(key: u8, value: &[u8]) -> Vec<u8> {

@@ -10,7 +10,7 @@ use crate::network::batch::{Batch, Content};
 use crate::network::control::Control;
 use crate::network::paired::Paired;
 use columns::{no_batch, selectors};
-pub(crate) use encoded::key_path;
+pub(crate) use encoded::{key_and_record, key_path};
 use frames::{OpenFrames, add_record, refusal};
 use oka_codec::{Key, Pickling, encode};
 use oka_compute::place::Place;

@@ -2,13 +2,11 @@
 
 use crate::error::{alone, value_error};
 use crate::network::batch::{Batch, Content};
-use crate::network::gate::key_path;
+use crate::network::gate::key_and_record;
 use crate::operators::joins::{bytes, rows};
 use crate::operators::times::{TimeTuple, Times};
-use oka_codec::{Decoder, Key};
-use oka_compute::{
-    Interner, KeyPath, Path, Problem, Reader, RecordKeys, Step, TimePath, encode, key,
-};
+use oka_codec::Decoder;
+use oka_compute::{Interner, Path, Problem, Reader, RecordKeys, TimePath, encode, key};
 use oka_protocol::HEADER_BYTES;
 use oka_transport::{Encoding, ReceivedFrames};
 use oka_window::is_near;
@@ -228,12 +226,7 @@ impl KeyNumbers {
 
 impl Side {
     fn new((key, paired, time, calls): SideTuple<'_>) -> PyResult<Self> {
-        let item = |item| Path::from([Step::Item(item)]);
-        let (key, record): (KeyPath, Path) = if paired {
-            (item(0).into(), item(1))
-        } else {
-            (key_path(&Key::new(key.as_ref())?), Path::default())
-        };
+        let (key, record) = key_and_record(key.as_ref(), paired)?;
         let time = time.map(|time| Times::new(time, calls));
         Ok(Self {
             keys: RecordKeys::by(key),

@@ -2,11 +2,11 @@
 
 use crate::error::{alone, value_error};
 use crate::network::batch::{Batch, Content};
-use crate::network::gate::key_path;
+use crate::network::gate::{key_and_record, key_path};
 use crate::operators::calls::detached;
 use crate::state::KeyedEntries;
 use oka_codec::Key;
-use oka_compute::{KeyPath, Path, Problem, RankedBy, Step};
+use oka_compute::{KeyPath, Problem, RankedBy};
 use oka_protocol::HEADER_BYTES;
 use oka_transport::{Encoding, ReceivedFrames};
 use pyo3::prelude::*;
@@ -43,19 +43,14 @@ impl Top {
         paired: bool,
         most: usize,
     ) -> PyResult<Self> {
-        let path = |place: &Place<'_>| PyResult::Ok(key_path(&Key::new(place.as_ref())?));
-        let key = if paired {
-            Path::from([Step::Item(0)]).into()
-        } else {
-            path(&key)?
-        };
-        let by = match path(&by)? {
+        let (key, record) = key_and_record(key.as_ref(), paired)?;
+        let by = match key_path(&Key::new(by.as_ref())?) {
             KeyPath::One(one) => vec![one],
             KeyPath::Tuple(several) => several,
         };
         let by = by.into_iter().zip(descending);
         let by = by.map(|(path, descending)| RankedBy { path, descending });
-        let top = oka_compute::Top::new(key, paired, by.collect(), most);
+        let top = oka_compute::Top::new(key, record, by.collect(), most);
         Ok(Self { state: top.into() })
     }
 

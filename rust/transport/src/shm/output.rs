@@ -282,10 +282,10 @@ pub(crate) fn wait_rings_writable<'a>(
     let Some(first) = waiting.first() else {
         return Ok(());
     };
+    // A forked copy shares the doorbell, and would withdraw what the other process has announced.
+    first.health.check()?;
     let sleeper = Arc::clone(&first.sleeper);
     loop {
-        // A forked copy shares the doorbell, and would withdraw what the other process has announced.
-        waiting.iter().try_for_each(|ring| ring.health.check())?;
         let turn = sleeper.announce();
         let mut index = 0;
         while let Some(ring) = waiting.get(index) {
@@ -322,7 +322,6 @@ pub(crate) fn finish_rings(
         ring.end(&mut ring.lock());
     }
     loop {
-        rings.iter().try_for_each(|ring| ring.health.check())?;
         let turn = sleeper.announce();
         let mut open = Vec::new();
         for ring in rings {

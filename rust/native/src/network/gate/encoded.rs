@@ -140,6 +140,18 @@ pub(crate) fn key_path(key: &Key) -> KeyPath {
     }
 }
 
+/// Where in what comes a key and the record are: of pairs of both, if it is `paired`.
+pub(crate) fn key_and_record(
+    key: Option<&Bound<'_, PyAny>>,
+    paired: bool,
+) -> PyResult<(KeyPath, Path)> {
+    if !paired {
+        return Ok((key_path(&Key::new(key)?), Path::default()));
+    }
+    let item = |item| Path::from([Step::Item(item)]);
+    Ok((item(0).into(), item(1)))
+}
+
 /// The hash of a key that bytes do not tell, or the error of a record without one.
 #[cold]
 fn hash_of_object(py: Python<'_>, key: &Key, index: usize, record: &[u8]) -> PyResult<u64> {
