@@ -48,12 +48,13 @@ JOINS: dict[str, tuple[Any, set[int], set[int]]] = {
 
 
 def stream(rows: list[Any], columns: bool) -> KeyedStream[Any, Any]:
+    wait = us(9)  # rows are not in the order of their times
     if not columns:
-        return source(Collection(rows)).with_event_time(1).key_by(0)
+        return source(Collection(rows)).with_event_time(1, out_of_orderness=wait).key_by(0)
     dicts = [dict(zip(SCHEMA.names, row, strict=True)) for row in rows]
     batches = [pa.RecordBatch.from_pylist([each], SCHEMA) for each in dicts]
     given = source(Collection(batches or [pa.RecordBatch.from_pylist([], SCHEMA)]))
-    return given.with_event_time("at").key_by("key")
+    return given.with_event_time("at", out_of_orderness=wait).key_by("key")
 
 
 def lone(joined: Stream[Any], side: str, columns: bool) -> Any:
